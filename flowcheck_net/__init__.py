@@ -1,0 +1,1 @@
+"""Plan, program and prove in-network gradient observation for AI clusters."""

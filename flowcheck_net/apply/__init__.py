@@ -1,0 +1,1 @@
+"""Read, diff, journal, write, read back; verify; roll back."""

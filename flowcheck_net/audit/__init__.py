@@ -1,0 +1,1 @@
+"""Expected against observed: verdicts and the report. Pure."""

@@ -1,0 +1,76 @@
+"""The entry point: finds the command, catches FlowcheckError, and nothing else."""
+
+import importlib
+import sys
+from typing import ClassVar
+
+import click
+
+from flowcheck_net.errors import FlowcheckError
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when it is run or asked for help: start-up stays fast."""
+
+    commands_by_name: ClassVar[dict[str, tuple[str, str]]] = {
+        "check": ("flowcheck_net.cli.check:command", "Check topology, job and policy files; every problem at once."),
+        "schema": ("flowcheck_net.cli.schema:command", "Print the JSON Schema of an input file, for editors."),
+        "plan": ("flowcheck_net.cli.plan:command", "Choose the observation points and write the plan."),
+        "apply": ("flowcheck_net.cli.apply:command", "Program the planned mirror sessions; all switches or none."),
+        "verify": ("flowcheck_net.cli.verify:command", "Compare the switches with the plan; change nothing."),
+        "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),
+        "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),
+        "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),
+        "audit": ("flowcheck_net.cli.audit:command", "Compare records with what the plan expects; give verdicts."),
+        "demo": ("flowcheck_net.cli.demo:command", "Run the whole path on the shipped examples."),
+        "completion": ("flowcheck_net.cli.completion:command", "Print the shell completion script."),
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of a user's work, not of the alphabet."""
+        return list(self.commands_by_name)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the one command that is asked for."""
+        found = self.commands_by_name.get(cmd_name)
+        if found is None:
+            return None
+        module, attribute = found[0].split(":")
+        loaded = getattr(importlib.import_module(module), attribute)
+        if not isinstance(loaded, click.Command):
+            raise TypeError(f"{found[0]} is not a click command")
+        return loaded
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in ``--help``, from the table above, so that no command is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.commands_by_name.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="flowcheck-net")
+def cli() -> None:
+    """Plan, program and prove in-network gradient observation.
+
+    \b
+    The usual path:
+      flowcheck-net plan topologies/two-host -o plan.json
+      flowcheck-net apply plan.json --dry-run
+      flowcheck-net apply plan.json
+      flowcheck-net replay mirror.pcapng -o records.json
+      flowcheck-net audit records.json --plan plan.json --html report.html
+
+    Exit codes: 0 ok, 2 bad input, 3 infeasible or stale plan, 4 coverage gap, 5 device, 6 drift, 7 rolled back,
+    8 not rolled back, 9 receiver or capture file, 10 unknown.
+    """  # noqa: D301 - click wants the real backspace character
+
+
+def run() -> None:
+    """Run the command line; a FlowcheckError becomes its message, its cure and its exit code."""
+    try:
+        cli.main(standalone_mode=True)
+    except FlowcheckError as error:
+        click.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"what to do: {error.hint}", err=True)
+        sys.exit(error.exit_code)

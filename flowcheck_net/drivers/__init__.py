@@ -1,0 +1,1 @@
+"""How a switch is told: leaves behind one protocol."""

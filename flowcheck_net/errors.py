@@ -1,0 +1,159 @@
+"""The whole error tree, with exit codes and cures.
+
+::
+
+    FlowcheckError (1)
+    ├── SpecError (2)             every problem found, each with file:line:column
+    ├── PlanError (3)
+    │   ├── Infeasible (3)        names the ring and the limit that forbids it
+    │   └── StalePlan (3)         the plan no longer fits its inputs, or the file was altered
+    ├── CoverageGap (4)           audit: at least one update is incomplete
+    ├── DriverError (5)           a switch refused, failed or could not be reached
+    │   ├── ConnectError, Rejected, PartialWrite, StateUnknown
+    ├── Drift (6)                 verify found a difference
+    ├── RolledBack (7)            apply failed, the former state was restored
+    ├── NotRolledBack (8)         apply failed, and the former state was not restored
+    ├── ReceiveError (9)
+    │   ├── CaptureError          a capture file that is not, or not wholly, readable
+    │   └── RecordsCorrupt        a records file with a wrong digest, version or form
+    └── CoverageUnknown (10)      audit: nothing incomplete, but something could not be proven
+
+Only ``cli/main.py`` catches these. A ``KeyError`` that reaches the user is a bug and shows a traceback.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class FlowcheckError(Exception):
+    """The root: a message for a person, an exit code, and what to do next."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        """Keep the facts (``message``) and the cure (``hint``) apart, so that both can be shown and tested."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One fault of an input file."""
+
+    file: str
+    line: int
+    """1-based; 0 where the whole file is meant."""
+    column: int
+    """1-based; 0 where the whole file is meant."""
+    path: str
+    """Where in the document, such as ``switches.0.ports.3.speed``."""
+    message: str
+    """What is wrong and what was found."""
+    cure: str = ""
+    """What to write instead, such as ``did you mean 'platform'?``."""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        where = f" {self.path}:" if self.path else ""
+        cure = f" ({self.cure})" if self.cure else ""
+        return f"{place}:{where} {self.message}{cure}"
+
+
+class SpecError(FlowcheckError):
+    """Every problem of the input files, in file and line order."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(str(p) for p in self.problems), hint=hint)
+
+
+class PlanError(FlowcheckError):
+    """No valid plan."""
+
+    exit_code = 3
+
+
+class Infeasible(PlanError):
+    """No choice of observation points meets the coverage rule within the limits."""
+
+
+class StalePlan(PlanError):
+    """The plan does not belong to these inputs, or its file was changed by hand."""
+
+
+class CoverageGap(FlowcheckError):
+    """At least one update is incomplete; the report names the bytes."""
+
+    exit_code = 4
+
+
+class DriverError(FlowcheckError):
+    """A switch refused, failed, or could not be reached."""
+
+    exit_code = 5
+
+    def __init__(self, switch: str, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{switch}: {message}", hint=hint)
+        self.switch = switch
+
+
+class ConnectError(DriverError):
+    """The switch could not be reached; nothing was sent."""
+
+
+class Rejected(DriverError):
+    """The switch refused a step and changed nothing of it."""
+
+
+class PartialWrite(DriverError):
+    """The first ``done`` steps took effect, the following one did not."""
+
+    def __init__(self, switch: str, message: str, *, done: int, hint: str = "") -> None:
+        super().__init__(switch, message, hint=hint)
+        self.done = done
+
+
+class StateUnknown(DriverError):
+    """The driver cannot say which steps took effect; read back before anything else."""
+
+
+class Drift(FlowcheckError):
+    """A switch is not in the planned state."""
+
+    exit_code = 6
+
+
+class RolledBack(FlowcheckError):
+    """The change failed and every switch is in its former state again."""
+
+    exit_code = 7
+
+
+class NotRolledBack(FlowcheckError):
+    """The change failed and at least one switch is not in its former state."""
+
+    exit_code = 8
+
+
+class ReceiveError(FlowcheckError):
+    """Packets could not be received or read."""
+
+    exit_code = 9
+
+
+class CaptureError(ReceiveError):
+    """A capture file is missing, empty, foreign or cut off."""
+
+
+class RecordsCorrupt(ReceiveError):
+    """A records file has a wrong digest, version or form."""
+
+
+class CoverageUnknown(FlowcheckError):
+    """Nothing is known to be incomplete, but something could not be proven."""
+
+    exit_code = 10

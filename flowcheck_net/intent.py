@@ -1,0 +1,132 @@
+"""The words that plan and drivers share: what a mirror session is, and how a switch is changed."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from flowcheck_net.ids import Address, PortName, SessionName, SwitchName
+
+_OWNED = re.compile(r"fcn-(?P<job>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<number>[0-9]+)")
+
+
+class Direction(StrEnum):
+    """Seen from the switch: ``rx`` enters the switch at the port, ``tx`` leaves it."""
+
+    RX = "rx"
+    TX = "tx"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MirrorSource:
+    """One port watched in one direction."""
+
+    port: PortName
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FlowFilter:
+    """Mirror only RoCEv2 (UDP 4791) between these two addresses."""
+
+    source: Address
+    destination: Address
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MirrorSession:
+    """One mirror session of a switch, in canonical form (sources and filters sorted, without repeats)."""
+
+    name: SessionName
+    sources: tuple[MirrorSource, ...]
+    destination: PortName
+    filters: tuple[FlowFilter, ...] = ()
+    """Empty means every packet of the sources is mirrored."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", tuple(sorted(set(self.sources))))
+        object.__setattr__(self, "filters", tuple(sorted(set(self.filters))))
+
+
+class StepKind(StrEnum):
+    """What a step does. A change of a session is a delete and a create."""
+
+    CREATE = "create"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of one switch. ``inverse`` undoes it."""
+
+    kind: StepKind
+    session: MirrorSession
+    """The whole session, also for a delete, so that the step can be undone."""
+
+    def inverse(self) -> "Step":
+        """The step that undoes this one."""
+        kind = StepKind.DELETE if self.kind is StepKind.CREATE else StepKind.CREATE
+        return Step(kind, self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """The mirror sessions of a switch: ours, and everybody else's (which nothing may change)."""
+
+    owned: tuple[MirrorSession, ...]
+    foreign: tuple[MirrorSession, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owned", tuple(sorted(self.owned)))
+        object.__setattr__(self, "foreign", tuple(sorted(self.foreign)))
+
+    def digest(self) -> str:
+        """SHA-256 (hex) of our own sessions: the guard of a rollback."""
+        text = json.dumps([asdict(s) for s in self.owned], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a platform can mirror."""
+
+    platform: str
+    max_sessions: int
+    """Mirror sessions of the whole switch, other owners' included."""
+    max_sources_per_session: int
+    directions: frozenset[Direction]
+    filters: bool
+    """Can a session be limited to given address pairs?"""
+    source_in_many_sessions: bool
+    """May one (port, direction) be a source of two sessions?"""
+
+
+def session_name(job: str, number: int) -> SessionName:
+    """The name of our session ``number`` for ``job``: the mark by which we know our own."""
+    return SessionName(f"fcn-{job}-{number}")
+
+
+def is_owned(name: str, job: str) -> bool:
+    """Is this session ours, for this very job? A session of another flowcheck-net job is foreign."""
+    match = _OWNED.fullmatch(name)
+    return match is not None and match["job"] == job
+
+
+def split_state(sessions: Iterable[MirrorSession], job: str) -> SwitchState:
+    """Sort all sessions of a switch into ours and foreign ones."""
+    every = tuple(sessions)
+    return SwitchState(
+        owned=tuple(s for s in every if is_owned(s.name, job)),
+        foreign=tuple(s for s in every if not is_owned(s.name, job)),
+    )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SwitchAddress:
+    """How a driver finds a switch. Secrets are never here: ``management`` is a reference."""
+
+    name: SwitchName
+    platform: str
+    management: str

@@ -1,0 +1,1 @@
+"""What the specs mean: fabric, groups, collectives, packets. Pure."""

@@ -1,0 +1,1 @@
+"""Algorithm -> hops, and which data each hop carries fully reduced."""

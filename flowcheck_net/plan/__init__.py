@@ -1,0 +1,1 @@
+"""What we shall do: choose the observation points, and check the choice. Pure."""

@@ -1,0 +1,1 @@
+"""Packets -> records: the C core, capture files, synthesised traffic."""

@@ -1,0 +1,1 @@
+"""What the user wrote: YAML files, checked, with the place of every fault."""
