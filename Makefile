@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# The daily entry. On a bare machine start with ./bootstrap demo or ./bootstrap test, which installs Debian's packages first.
+SHELL := /bin/sh
+PYTHON ?= /usr/bin/python3
+BIN := .venv/bin
+READY := .venv/.ready
+ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
+UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
+export ASAN_OPTIONS UBSAN_OPTIONS
+
+.PHONY: help setup demo test lint fmt type contracts test-py test-c fuzz bench clean
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(READY) ## virtual environment with everything, C core built
+
+$(READY): pyproject.toml constraints.txt meson.build
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt meson-python meson ninja cffi
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+demo: setup ## the main job on the shipped examples: plan, apply, synthesize, replay, audit, report
+	$(BIN)/flowcheck-net demo --output build/demo
+
+test: lint type contracts test-c fuzz test-py ## every gate and every test
+
+lint: setup ## ruff: style and format (changes nothing)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fmt: setup ## ruff: format and fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+type: setup ## mypy --strict
+	$(BIN)/mypy
+
+contracts: setup ## who may import what, in Python and in C
+	$(BIN)/lint-imports
+	! grep -rnE '#include <(rte_|pcap|Python)' receiver/core
+
+test-py: setup ## pytest, two workers
+	$(BIN)/python -m pytest -n 2 -q
+
+build/asan/build.ninja: meson.build $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(if $(wildcard build/asan/build.ninja),--reconfigure) build/asan \
+	    -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+
+test-c: setup build/asan/build.ninja ## cmocka tests of the C core under ASan and UBSan
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C build/asan --suite core --print-errorlogs
+
+fuzz: setup build/asan/build.ninja ## replay the fuzz corpus under ASan and UBSan
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C build/asan --suite fuzz --print-errorlogs
+
+bench: setup ## measure beside peers, write build/bench.json (make bench ONLY=name runs one)
+	$(BIN)/python -m tests.bench $(ONLY)
+
+clean: ## remove what was built
+	rm -rf build .venv
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
