@@ -1,0 +1,90 @@
+"""The three input files together: read, check, and show every problem at once."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from flowcheck_net.errors import Problem, SpecError
+from flowcheck_net.spec.base import Spec
+from flowcheck_net.spec.explain import explain
+from flowcheck_net.spec.job import JobSpec
+from flowcheck_net.spec.policy import Policy
+from flowcheck_net.spec.topology import Topology
+from flowcheck_net.spec.yamlpos import Document, read_document
+
+KINDS: dict[str, type[Spec]] = {"topology": Topology, "job": JobSpec, "policy": Policy}
+
+_S = TypeVar("_S", bound=Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[_S]):
+    """A file that fits its model, and the way back to its lines."""
+
+    document: Document
+    spec: _S
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """The three files, valid alone and together."""
+
+    topology: Topology
+    job: JobSpec
+    policy: Policy
+
+
+def spec_paths(directory: Path) -> tuple[Path, Path, Path]:
+    """The topology, job and policy file of a directory."""
+    return directory / "topology.yaml", directory / "job.yaml", directory / "policy.yaml"
+
+
+def load_specs(topology: Path, job: Path, policy: Path) -> Specs:
+    """Read and check the three files.
+
+    Raises:
+        SpecError: every problem of the three files, each with its place.
+    """
+    problems: list[Problem] = []
+    fabric = _read(topology, Topology, problems)
+    work = _read(job, JobSpec, problems)
+    rules = _read(policy, Policy, problems)
+    if problems or fabric is None or work is None or rules is None:
+        raise SpecError(problems)
+    return Specs(fabric.spec, work.spec, rules.spec)
+
+
+def load_yaml(path: Path) -> Any:  # noqa: ANN401 - any YAML value
+    """Any other YAML file (a platform table) as plain dicts, tuples and scalars. Raises SpecError."""
+    return read_document(path).tree
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of ``topology``, ``job`` or ``policy``."""
+    return KINDS[kind].model_json_schema()
+
+
+def fingerprint(specs: Specs) -> tuple[str, str, str]:
+    """SHA-256 (hex) of the canonical JSON of topology, job and policy: comments and layout do not count."""
+    return _digest(specs.topology), _digest(specs.job), _digest(specs.policy)
+
+
+def _read(path: Path, model: type[_S], problems: list[Problem]) -> _Read[_S] | None:
+    """The file as ``model``; None where it does not fit, with the reasons added to ``problems``."""
+    try:
+        document = read_document(path)
+        return _Read(document, model.model_validate(document.tree))
+    except SpecError as error:
+        problems.extend(error.problems)
+    except ValidationError as error:
+        problems.extend(document.problem(fault) for fault in explain(error, model))
+    return None
+
+
+def _digest(spec: Spec) -> str:
+    text = json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
