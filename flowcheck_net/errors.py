@@ -4,6 +4,7 @@
 
     FlowcheckError (1)
     ├── SpecError (2)             every problem found, each with file:line:column
+    ├── JournalError (2)          the record of past applies is damaged, foreign, or held by another run
     ├── PlanError (3)
     │   ├── Infeasible (3)        names the ring and the limit that forbids it
     │   └── StalePlan (3)         the plan no longer fits its inputs, or the file was altered
@@ -69,6 +70,12 @@ class SpecError(FlowcheckError):
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
         self.problems = tuple(sorted(problems))
         super().__init__("\n".join(str(p) for p in self.problems), hint=hint)
+
+
+class JournalError(FlowcheckError):
+    """The record of past applies is damaged, foreign, or held by another run; nothing was changed by this one."""
+
+    exit_code = 2
 
 
 class PlanError(FlowcheckError):

@@ -1,0 +1,151 @@
+"""Where a fake switch lives: in memory, or in a JSON file that outlives the process.
+
+The file is ``<state dir>/fake/<switch>.json`` (docs: ``drivers/fake.py``), replaced atomically under a lock, so that
+several processes may use the same fake fabric and a killed one never leaves half a file.
+"""
+
+import fcntl
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from flowcheck_net.drivers.fake_device import Call, FakeSwitch, Fault, FaultKind
+from flowcheck_net.drivers.session_json import items, mapping, number, session_from_json, session_to_json, text
+from flowcheck_net.errors import ConnectError
+from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import Capabilities
+
+FILE_VERSION = 1
+
+
+class Store(Protocol):
+    """Holds a switch and lets one user at a time at it."""
+
+    def transaction(self) -> AbstractContextManager[FakeSwitch]:
+        """The switch, alone; changes hold from the end of the block, unless it raises."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryStore:
+    """A switch that lives as long as the process."""
+
+    switch: FakeSwitch
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def transaction(self) -> Iterator[FakeSwitch]:
+        """The switch itself, under a lock."""
+        with self._lock:
+            yield self.switch
+
+
+@dataclass(frozen=True, slots=True)
+class FileStore:
+    """A switch kept in a file. A file that is not there yet is a switch without sessions."""
+
+    name: SwitchName
+    path: Path
+    limits: Capabilities
+
+    @contextmanager
+    def transaction(self) -> Iterator[FakeSwitch]:
+        """The switch as the file has it, under a lock; written back if it changed.
+
+        Raises:
+            ConnectError: the file cannot be read or written, or is not a fake switch.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self.path.with_suffix(".lock").open("a")
+        except OSError as error:
+            raise ConnectError(self.name, f"no place for a fake switch: {error}") from error
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = self._read()
+            switch = self._parse(before) if before is not None else FakeSwitch(self.name, self.limits)
+            yield switch
+            after = switch_to_json(switch)
+            if after != before:
+                self._replace(after)
+
+    def _read(self) -> str | None:
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConnectError(self.name, f"{self.path} cannot be read: {error}") from error
+
+    def _parse(self, content: str) -> FakeSwitch:
+        try:
+            return switch_from_json(content, self.name, self.limits)
+        except ValueError as error:
+            raise ConnectError(self.name, f"{self.path} is not a fake switch: {error}") from error
+
+    def _replace(self, content: str) -> None:
+        new = self.path.with_suffix(".new")
+        try:
+            new.write_text(content, encoding="utf-8")
+            new.replace(self.path)
+        except OSError as error:
+            raise ConnectError(self.name, f"{self.path} cannot be written: {error}") from error
+
+
+def switch_to_json(switch: FakeSwitch) -> str:
+    """The file's text: canonical, sessions in the order of their creation."""
+    value = {
+        "version": FILE_VERSION,
+        "destination_exclusive": switch.destination_exclusive,
+        "latency": switch.latency,
+        "sessions": [{**session_to_json(s), "packets": switch.packets[s.name]} for s in switch.sessions.values()],
+        "faults": [
+            {"call": f.call.value, "kind": f.kind.value, "step": f.step, "skip": f.skip, "times": f.times}
+            for f in switch.faults
+        ],
+    }
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def switch_from_json(content: str, name: SwitchName, limits: Capabilities) -> FakeSwitch:
+    """The inverse of ``switch_to_json``; raises ValueError (also for what is not JSON)."""
+    raw = mapping(
+        json.loads(content),
+        "file",
+        required={"version", "sessions"},
+        optional={"destination_exclusive", "latency", "faults"},
+    )
+    if raw["version"] != FILE_VERSION:
+        raise ValueError(f"version {raw['version']!r}, this program reads {FILE_VERSION}")
+    latency = raw.get("latency", 0.0)
+    exclusive = raw.get("destination_exclusive", False)
+    if not isinstance(latency, int | float) or not isinstance(exclusive, bool) or latency < 0:
+        raise ValueError("latency is a number of seconds, destination_exclusive is true or false")
+    switch = FakeSwitch(name, limits, destination_exclusive=exclusive, latency=float(latency))
+    for entry in items(raw["sessions"], "sessions"):
+        fields = dict(
+            mapping(entry, "session", required={"name"}, optional={"sources", "destination", "filters", "packets"})
+        )
+        packets = number(fields.pop("packets", 0), "packets")
+        session = session_from_json(fields)
+        if session.name in switch.sessions:
+            raise ValueError(f"session {session.name} is there twice")
+        switch.sessions[session.name] = session
+        switch.packets[session.name] = packets
+    switch.faults.extend(_fault(entry) for entry in items(raw.get("faults", []), "faults"))
+    return switch
+
+
+def _fault(value: object) -> Fault:
+    raw = mapping(value, "fault", required={"call", "kind"}, optional={"step", "skip", "times"})
+    return Fault(
+        call=Call(text(raw["call"], "fault call")),
+        kind=FaultKind(text(raw["kind"], "fault kind")),
+        step=number(raw.get("step", 0), "fault step"),
+        skip=number(raw.get("skip", 0), "fault skip"),
+        times=number(raw.get("times", 1), "fault times"),
+    )

@@ -1,0 +1,71 @@
+"""Which driver speaks to a switch: a fixed map and an entry-point group, loaded only when asked for.
+
+The kind before the colon of ``SwitchAddress.management`` names the driver. A factory is called as
+``factory(address, job, state_dir)`` and returns a ``Driver`` that is not connected yet. Module names never come from
+user input.
+"""
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import cast
+
+from flowcheck_net.drivers.base import Driver
+from flowcheck_net.errors import DriverError
+from flowcheck_net.intent import SwitchAddress
+
+GROUP = "flowcheck_net.drivers"
+BUILT_IN = {"fake": "flowcheck_net.drivers.fake:open_fake"}
+
+Factory = Callable[[SwitchAddress, str, Path], Driver]
+
+
+def open_driver(address: SwitchAddress, job: str, state_dir: Path) -> Driver:
+    """The driver for ``address``, not connected yet; sessions of ``job`` count as ours.
+
+    Raises:
+        DriverError: the driver is unknown, claimed twice, or cannot be loaded.
+    """
+    kind, _, _ = address.management.partition(":")
+    return _load(address, kind)(address, job, state_dir)
+
+
+def known_drivers() -> tuple[str, ...]:
+    """Names of all drivers, built in and installed, sorted."""
+    return tuple(sorted({*BUILT_IN, *(e.name for e in entry_points(group=GROUP))}))
+
+
+def _load(address: SwitchAddress, kind: str) -> Factory:
+    claims = _claims(kind)
+    if not claims:
+        raise DriverError(
+            address.name,
+            f"no driver named {kind!r} (management is {address.management!r})",
+            hint=f"known drivers: {', '.join(known_drivers())}",
+        )
+    if len(claims) > 1:
+        raise DriverError(
+            address.name,
+            f"driver {kind!r} is claimed twice: {' and '.join(claims)}",
+            hint="uninstall one of the two packages",
+        )
+    module, _, attribute = claims[0].split(" ")[0].partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise DriverError(address.name, f"driver {kind!r} ({claims[0]}) cannot be loaded: {error}") from error
+    if not callable(factory):
+        raise DriverError(address.name, f"driver {kind!r} ({claims[0]}) is not callable")
+    return cast(Factory, factory)
+
+
+def _claims(kind: str) -> list[str]:
+    """Everyone who offers ``kind``, as ``module:callable (origin)``."""
+    built_in = [f"{BUILT_IN[kind]} (built in)"] if kind in BUILT_IN else []
+    installed = {f"{e.value} ({_origin(e)})" for e in entry_points(group=GROUP) if e.name == kind}
+    return built_in + sorted(installed)
+
+
+def _origin(entry: EntryPoint) -> str:
+    return f"package {entry.dist.name}" if entry.dist else "unknown package"
