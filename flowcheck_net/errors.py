@@ -69,7 +69,9 @@ class SpecError(FlowcheckError):
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
         self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(str(p) for p in self.problems), hint=hint)
+        count = len(self.problems)
+        heading = "1 problem in the input" if count == 1 else f"{count} problems in the input"
+        super().__init__("\n".join([heading, *(str(p) for p in self.problems)]), hint=hint)
 
 
 class JournalError(FlowcheckError):

@@ -88,6 +88,8 @@ def _value_words(kind: str, ctx: Mapping[str, Any], found: object, path: DocPath
         return "must be " + _one_of(ctx["expected"]), did_you_mean_literal(found, ctx["expected"])
     if kind == "string_pattern_mismatch":
         return _shape(path)
+    if kind == "value_error":
+        return str(ctx["error"]), ""
     if path == ("version",):
         return "this program reads version 1", ""
     bounds = {

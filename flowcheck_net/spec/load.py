@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -10,11 +11,14 @@ from pydantic import ValidationError
 
 from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.spec.base import Spec
+from flowcheck_net.spec.check_job import check_job, check_job_places
+from flowcheck_net.spec.check_policy import check_policy, check_policy_places
+from flowcheck_net.spec.check_topology import check_topology, devices
 from flowcheck_net.spec.explain import explain
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.policy import Policy
 from flowcheck_net.spec.topology import Topology
-from flowcheck_net.spec.yamlpos import Document, read_document
+from flowcheck_net.spec.yamlpos import Document, Fault, read_document
 
 KINDS: dict[str, type[Spec]] = {"topology": Topology, "job": JobSpec, "policy": Policy}
 
@@ -27,6 +31,10 @@ class _Read(Generic[_S]):
 
     document: Document
     spec: _S
+
+    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+        """The faults with their lines and columns."""
+        return [self.document.problem(fault) for fault in faults]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,16 @@ def load_specs(topology: Path, job: Path, policy: Path) -> Specs:
     fabric = _read(topology, Topology, problems)
     work = _read(job, JobSpec, problems)
     rules = _read(policy, Policy, problems)
+    if fabric is not None:
+        problems += fabric.problems(check_topology(fabric.spec))
+    if work is not None:
+        problems += work.problems(check_job(work.spec))
+        if fabric is not None:
+            problems += work.problems(check_job_places(work.spec, devices(fabric.spec)))
+    if rules is not None:
+        problems += rules.problems(check_policy(rules.spec))
+        if fabric is not None:
+            problems += rules.problems(check_policy_places(rules.spec, fabric.spec))
     if problems or fabric is None or work is None or rules is None:
         raise SpecError(problems)
     return Specs(fabric.spec, work.spec, rules.spec)

@@ -18,7 +18,7 @@ class Monitor(Spec):
     ``measured``: with the rate under ``measured``, else with its speed."""
     headroom: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of a capture port's speed that stays free, 0 to below 1."""
-    measured: Annotated[dict[MeasuredPort, Rate], Field(default_factory=dict)]
+    measured: dict[MeasuredPort, Rate] = Field(default_factory=dict)
     """Peak rates, ``switch:port:rx`` or ``:tx`` to a rate such as ``120G``. Only with ``rate_model: measured``."""
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from flowcheck_net.spec.base import Name, Port, Spec, Version
+from flowcheck_net.spec.base import IpAddress, Name, Port, Spec, Version
 
 Speed = Literal["10G", "25G", "40G", "50G", "100G", "200G", "400G", "800G"]
 LinkEnd = Annotated[
@@ -51,7 +51,7 @@ class HostNic(Spec):
     """RDMA device name, such as ``mlx5_0``."""
     speed: Speed
     """Line rate in each direction."""
-    addresses: Annotated[tuple[str, ...], Field(min_length=1)]
+    addresses: Annotated[tuple[IpAddress, ...], Field(min_length=1)]
     """IPv4 or IPv6 addresses of its RoCE GIDs. Ranks send from the first."""
 
     @property

@@ -1,0 +1,80 @@
+"""``flowcheck-net check``: the three input files, every problem at once."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flowcheck_net.errors import SpecError
+
+if TYPE_CHECKING:
+    from flowcheck_net.spec.load import Specs
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("check")
+@click.argument("directory", required=False, type=_FILE)
+@click.option("--topology", type=_FILE, help="Topology file, instead of DIRECTORY/topology.yaml.")
+@click.option("--job", type=_FILE, help="Job file, instead of DIRECTORY/job.yaml.")
+@click.option("--policy", type=_FILE, help="Policy file, instead of DIRECTORY/policy.yaml.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+def command(
+    directory: Path | None, topology: Path | None, job: Path | None, policy: Path | None, *, as_json: bool
+) -> None:
+    """Check the topology, job and policy file of DIRECTORY; show every problem at once.
+
+    Prints "ok" and a summary, or file:line:column of each problem with exit code 2.
+    """
+    from flowcheck_net.cli.output import emit_json
+    from flowcheck_net.spec.load import load_specs
+
+    paths = _paths(directory, topology, job, policy)
+    try:
+        specs = load_specs(*paths)
+    except SpecError as error:
+        if not as_json:
+            raise
+        emit_json({"ok": False, "problems": [asdict(problem) for problem in error.problems]})
+        sys.exit(error.exit_code)
+    if as_json:
+        emit_json({"ok": True, "problems": [], "summary": _summary(specs)})
+        return
+    click.echo("ok")
+    for name, value in _summary(specs).items():
+        click.echo(f"  {name.replace('_', ' ')}: {value}")
+
+
+def _paths(
+    directory: Path | None, topology: Path | None, job: Path | None, policy: Path | None
+) -> tuple[Path, Path, Path]:
+    """The three files: those named, the others from the directory."""
+    from flowcheck_net.spec.load import spec_paths
+
+    if directory is None and None in (topology, job, policy):
+        raise click.UsageError("give DIRECTORY, or all of --topology, --job and --policy")
+    usual = spec_paths(directory or Path())
+    return topology or usual[0], job or usual[1], policy or usual[2]
+
+
+def _summary(specs: "Specs") -> dict[str, Any]:
+    """What was read, in numbers."""
+    from flowcheck_net.spec.groups import gradient_groups
+
+    topology, job, policy = specs.topology, specs.job, specs.policy
+    groups = gradient_groups(job)
+    return {
+        "topology": topology.name,
+        "switches": len(topology.switches),
+        "hosts": len(topology.hosts),
+        "capture_nics": sum(len(node.nics) for node in topology.checkpoint_nodes),
+        "links": len(topology.links),
+        "job": job.name,
+        "ranks": len(job.ranks),
+        "groups": len(groups),
+        "rings": len(groups) * job.nccl.channels,
+        "gradient_elements": sum(bucket.elements for bucket in job.buckets),
+        "copies": policy.copies,
+    }

@@ -1,0 +1,162 @@
+"""What a job must fulfil beyond the form of its values: NCCL's limits, the layout, ranks and rings."""
+
+from collections.abc import Iterator
+
+from flowcheck_net.spec.check_topology import Device
+from flowcheck_net.spec.explain import did_you_mean
+from flowcheck_net.spec.groups import AXES, data_parallel_size, gradient_groups
+from flowcheck_net.spec.job import JobSpec, RingSpec
+from flowcheck_net.spec.yamlpos import Fault
+
+OLDEST_NCCL = (2, 8)
+NEWEST_NCCL = (2, 30)
+MAX_THREADS = {"LL": 512, "LL128": 640, "Simple": 640}
+"""NCCL_LL_MAX_NTHREADS, NCCL_LL128_MAX_NTHREADS and the largest block of any protocol (``src/include/device.h``)."""
+
+
+def check_job(job: JobSpec) -> Iterator[Fault]:
+    """Every fault of the job by itself."""
+    yield from _nccl(job)
+    yield from _rank_numbers(job)
+    yield from _layout(job)
+    yield from _groups(job)
+    yield from _rings(job)
+    yield from _queue_pairs(job)
+    yield from _bucket_names(job)
+
+
+def check_job_places(job: JobSpec, known: dict[str, Device]) -> Iterator[Fault]:
+    """Every rank must run on a host and NIC of the topology, given as its devices by name."""
+    hosts = {name: device for name, device in known.items() if device.kind == "hosts"}
+    for i, place in enumerate(job.ranks):
+        host = hosts.get(place.host)
+        if host is not None:
+            if place.nic not in host.ports:
+                cure = did_you_mean(place.nic, host.ports)
+                yield Fault(("ranks", i, "nic"), f"host {place.host} has no NIC '{place.nic}' in the topology", cure)
+        elif place.host in known:
+            yield Fault(("ranks", i, "host"), f"'{place.host}' is no host: it is in {known[place.host].kind}")
+        else:
+            cure = did_you_mean(place.host, hosts)
+            yield Fault(("ranks", i, "host"), f"there is no host '{place.host}' in the topology", cure)
+
+
+def _nccl(job: JobSpec) -> Iterator[Fault]:
+    nccl = job.nccl
+    if not OLDEST_NCCL <= nccl.version_tuple[:2] <= NEWEST_NCCL:
+        span = f"{OLDEST_NCCL[0]}.{OLDEST_NCCL[1]} to {NEWEST_NCCL[0]}.{NEWEST_NCCL[1]}"
+        yield Fault(("nccl", "version"), f"NCCL {nccl.version} is not known", f"supported: {span}")
+    most = MAX_THREADS[nccl.protocol]
+    if nccl.threads % 32 or not 64 <= nccl.threads <= most:
+        words = f"{nccl.protocol} threads must be a multiple of 32 from 64 to {most} (found {nccl.threads})"
+        yield Fault(("nccl", "threads"), words)
+
+
+def _rank_numbers(job: JobSpec) -> Iterator[Fault]:
+    count = len(job.ranks)
+    first: dict[int, int] = {}
+    for i, place in enumerate(job.ranks):
+        if place.rank in first:
+            yield Fault(("ranks", i, "rank"), f"rank {place.rank} is in ranks.{first[place.rank]} already")
+        elif place.rank >= count:
+            yield Fault(("ranks", i, "rank"), f"{count} ranks are numbered 0 to {count - 1} (found {place.rank})")
+        first.setdefault(place.rank, i)
+
+
+def _layout(job: JobSpec) -> Iterator[Fault]:
+    if job.layout is None:
+        if job.groups is None:
+            yield Fault((), "neither layout nor groups is here", "say which ranks reduce together")
+        return
+    if job.groups is not None:
+        yield Fault(("groups",), "layout and groups are both here", "keep one of them", at_key=True)
+    layout, count = job.layout, len(job.ranks)
+    if sorted(layout.order.split("-")) != sorted(AXES):
+        words = f"must name each of {', '.join(AXES)} once, joined by dashes (found '{layout.order}')"
+        yield Fault(("layout", "order"), words, "Megatron's default is tp-cp-ep-dp-pp")
+    dp = data_parallel_size(layout, count)
+    if dp == 0:
+        product = f"{layout.tp} x {layout.cp} x {layout.ep} x {layout.pp}"
+        words = f"tp x cp x ep x pp = {product} does not divide the {count} ranks"
+        yield Fault(("layout",), words, at_key=True)
+    elif dp * layout.cp == 1:
+        yield Fault(("layout",), "one data-parallel rank is left: no gradient crosses the network", at_key=True)
+
+
+def _groups(job: JobSpec) -> Iterator[Fault]:
+    if job.groups is None:
+        return
+    ranks = {place.rank for place in job.ranks}
+    first: dict[int, int] = {}
+    for g, group in enumerate(job.groups):
+        if len(group) < 2:
+            yield Fault(("groups", g), f"group dp{g} has {len(group)} ranks", "a group has two or more")
+        for k, rank in enumerate(group):
+            if rank not in ranks:
+                yield Fault(("groups", g, k), f"rank {rank} is not in ranks")
+            elif rank in first:
+                yield Fault(("groups", g, k), f"rank {rank} is in group dp{first[rank]} already")
+            first.setdefault(rank, g)
+    left = sorted(ranks - first.keys())
+    if left:
+        words = ", ".join(str(rank) for rank in left[:8]) + (", ..." if len(left) > 8 else "")
+        yield Fault(("groups",), f"in no group: ranks {words}", "a rank outside every group would not be observed")
+
+
+def _rings(job: JobSpec) -> Iterator[Fault]:
+    groups = {f"dp{g}": group for g, group in enumerate(gradient_groups(job))}
+    first: dict[tuple[str, int], int] = {}
+    for i, ring in enumerate(job.rings):
+        if ring.channel >= job.nccl.channels:
+            words = f"{job.nccl.channels} channels are numbered 0 to {job.nccl.channels - 1} (found {ring.channel})"
+            yield Fault(("rings", i, "channel"), words)
+        key = (ring.group, ring.channel)
+        if key in first:
+            words = f"the ring of {ring.group} on channel {ring.channel} is in rings.{first[key]} already"
+            yield Fault(("rings", i), words)
+        first.setdefault(key, i)
+        if groups and ring.group not in groups:
+            yield Fault(("rings", i, "group"), f"there is no group '{ring.group}'", did_you_mean(ring.group, groups))
+        elif groups:
+            yield from _ring_order(ring, i, groups[ring.group])
+
+
+def _ring_order(ring: RingSpec, index: int, group: tuple[int, ...]) -> Iterator[Fault]:
+    if sorted(ring.order) != sorted(group):
+        wanted = ", ".join(str(rank) for rank in sorted(group)[:16]) + (", ..." if len(group) > 16 else "")
+        words = f"must hold each rank of {ring.group} once: {wanted} (found {_shown(ring.order)})"
+        yield Fault(("rings", index, "order"), words)
+    if ring.qpns and len(ring.qpns) != len(ring.order):
+        words = f"a ring of {len(ring.order)} hops needs {len(ring.order)} lists (found {len(ring.qpns)})"
+        yield Fault(("rings", index, "qpns"), words, "one list a hop, in the order of order")
+
+
+def _shown(order: tuple[int, ...]) -> str:
+    return ", ".join(str(rank) for rank in order[:16]) + (", ..." if len(order) > 16 else "")
+
+
+def _queue_pairs(job: JobSpec) -> Iterator[Fault]:
+    """A destination queue pair belongs to one hop: its number is unique on the receiver's NIC."""
+    nics = {place.rank: f"{place.host}:{place.nic}" for place in job.ranks}
+    wanted = job.nccl.qps_per_connection
+    owner: dict[tuple[str, int], str] = {}
+    for i, ring in enumerate(job.rings):
+        for h, qpns in enumerate(ring.qpns):
+            if len(qpns) != wanted:
+                words = f"must hold qps_per_connection = {wanted} queue pairs (found {len(qpns)})"
+                yield Fault(("rings", i, "qpns", h), words)
+            nic = nics.get(ring.order[(h + 1) % len(ring.order)]) if ring.order else None
+            for q, qpn in enumerate(qpns if nic is not None else ()):
+                key = (str(nic), qpn)
+                if key in owner:
+                    words = f"queue pair {qpn:#x} of {nic} belongs to {owner[key]} already"
+                    yield Fault(("rings", i, "qpns", h, q), words)
+                owner.setdefault(key, f"rings.{i}.qpns.{h}")
+
+
+def _bucket_names(job: JobSpec) -> Iterator[Fault]:
+    first: dict[str, int] = {}
+    for i, bucket in enumerate(job.buckets):
+        if bucket.name in first:
+            yield Fault(("buckets", i, "name"), f"the name '{bucket.name}' is taken by buckets.{first[bucket.name]}")
+        first.setdefault(bucket.name, i)
