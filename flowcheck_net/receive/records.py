@@ -1,6 +1,6 @@
 """Records: what was seen, per capture port and flow. One JSON document, versioned, with a digest."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flowcheck_net.ids import Address, CapturePort, Qpn
@@ -94,6 +94,8 @@ class Flow:
     missing: tuple[Missing, ...]
     gaps: tuple[Gap, ...]
     messages: tuple[Message, ...]
+    truncated: int = 0
+    """Packets of which fewer bytes were captured than the IP header says; counted in ``packets`` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,13 @@ class Capture:
     packets: int
     bytes: int
     frames: dict[str, int]
-    """Every frame by what it was: rocev2, arp, ptp, ... Their sum is ``packets``."""
+    """Every frame by what it was: rocev2, arp, ptp, ... (``docs/records-format.md``). Their sum is ``packets``."""
     first_time: int
     last_time: int
     dropped: int | None
     """Drops that the capture itself reports; None: unknown."""
+    attributes: dict[str, int] = field(default_factory=dict)
+    """Other facts about frames: ethernet_broadcast, vlan, ... A frame may have any number of them."""
 
 
 @dataclass(frozen=True, slots=True)
