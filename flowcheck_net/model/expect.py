@@ -1,10 +1,15 @@
 """Plan points x wire -> what must be seen."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from flowcheck_net.errors import StalePlan
 from flowcheck_net.ids import Address, CapturePort, Channel, GroupName, Qpn, Rank
-from flowcheck_net.model.job import Wire
-from flowcheck_net.model.wire import WireMessage
+from flowcheck_net.model.job import Job, Ring, Wire
+from flowcheck_net.model.wire import WireMessage, hop_messages
+
+Observed = Mapping[tuple[GroupName, Channel, int], tuple[tuple[CapturePort, ...], int]]
+"""(group, channel, hop index) -> (capture ports, copies of each packet at them together)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class ExpectedHop:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """All hops of a job."""
+    """All hops of a job that cross the network."""
 
     job: str
     wire: Wire
@@ -39,3 +44,49 @@ class Expectation:
     """Of all ranks: traffic between others is foreign."""
     planned: bool
     """False: no plan was given, so every hop may or may not be mirrored."""
+
+
+def expect(job: Job, observed: Observed | None) -> Expectation:
+    """What must be seen of every hop that crosses the network. Hops inside a host are left out: no switch sees them.
+
+    Args:
+        job: The job.
+        observed: (group, channel, hop index) -> (capture ports, copies of each packet at them together), as planned;
+            None where there is no plan.
+
+    Raises:
+        StalePlan: ``observed`` names a hop that the job does not have on the network.
+    """
+    hops = tuple(hop for ring in job.rings for hop in _ring_hops(job, ring, observed or {}))
+    known = {(h.group, h.channel, h.index) for h in hops}
+    strange = sorted(set(observed or {}) - known)
+    if strange:
+        group, channel, index = strange[0]
+        raise StalePlan(
+            f"the plan watches hop {index} of {group} on channel {channel}, which the job does not send over the network",
+            hint="run plan again",
+        )
+    addresses = frozenset(place.address for place in job.places)
+    return Expectation(job.name, job.wire, hops, addresses, planned=observed is not None)
+
+
+def _ring_hops(job: Job, ring: Ring, observed: Observed) -> Iterator[ExpectedHop]:
+    for index in range(ring.size):
+        source, destination = (job.places[rank] for rank in ring.hop(index))
+        if source.host == destination.host:
+            continue
+        captures, copies = observed.get((ring.group, ring.channel, index), ((), 0))
+        yield ExpectedHop(
+            group=ring.group,
+            channel=ring.channel,
+            index=index,
+            ring_size=ring.size,
+            src_rank=source.rank,
+            dst_rank=destination.rank,
+            source=source.address,
+            destination=destination.address,
+            qpns=ring.qpns[index] if ring.qpns else (),
+            captures=captures,
+            copies=copies,
+            messages=hop_messages(job.wire, ring.size, ring.channel, index),
+        )

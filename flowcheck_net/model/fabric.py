@@ -1,0 +1,187 @@
+"""The fabric as a graph. The only file that knows the graph's attribute names.
+
+Facts about ports and devices are plain dictionaries, so that a look-up costs the same in a fabric of a hundred thousand
+NICs; the networkx graph answers questions about paths.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import networkx as nx
+
+from flowcheck_net.errors import PlanError
+from flowcheck_net.ids import CapturePort, HostName, NicName, NodeName, PortName, SwitchName
+from flowcheck_net.intent import SwitchAddress
+from flowcheck_net.spec.base import split_end
+from flowcheck_net.spec.topology import Topology
+
+_PORTS = "ports"
+"""Edge attribute: device name -> its port on this link."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SwitchPort:
+    """A port of a switch."""
+
+    switch: SwitchName
+    port: PortName
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Capture:
+    """A capture NIC and the switch port that it hangs on."""
+
+    at: SwitchPort
+    node: NodeName
+    nic: NicName
+    gbps: int
+    """Line rate of the NIC, Gbit/s."""
+
+    @property
+    def name(self) -> CapturePort:
+        """``node:nic``"""
+        return CapturePort(f"{self.node}:{self.nic}")
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A link between switches in the direction of travel."""
+
+    leaves: SwitchPort
+    enters: SwitchPort
+
+
+class Fabric:
+    """What is cabled to what."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._switches = {
+            SwitchName(s.name): SwitchAddress(SwitchName(s.name), s.platform, s.management) for s in topology.switches
+        }
+        self._gbps = {_port(s.name, p.name): p.gbps for s in topology.switches for p in s.ports}
+        self._shared = {_port(s.name, p.name) for s in topology.switches for p in s.ports if p.shared}
+        self._domains = {
+            device.name: frozenset(device.failure_domains)
+            for devices in (topology.switches, topology.hosts, topology.checkpoint_nodes)
+            for device in devices
+        }
+        self._attachment: dict[tuple[HostName, NicName], SwitchPort] = {}
+        self._captures: dict[SwitchName, list[Capture]] = {name: [] for name in self._switches}
+        self._peers: dict[SwitchPort, tuple[str, str]] = {}
+        self._core: nx.MultiGraph[str] = nx.MultiGraph()
+        self._core.add_nodes_from(self._switches)
+        self._crossings: dict[tuple[SwitchName, SwitchName], tuple[Crossing, ...]] = {}
+        self._connect(topology)
+
+    @classmethod
+    def from_spec(cls, topology: Topology) -> "Fabric":
+        """The fabric that a checked topology file describes."""
+        return cls(topology)
+
+    @property
+    def switches(self) -> tuple[SwitchName, ...]:
+        """All switches, in name order."""
+        return tuple(sorted(self._switches))
+
+    def address(self, switch: SwitchName) -> SwitchAddress:
+        """Platform and management reference of a switch."""
+        return self._switches[switch]
+
+    def gbps(self, at: SwitchPort) -> int:
+        """Line rate of a switch port, Gbit/s in each direction."""
+        return self._gbps[at]
+
+    def is_shared(self, at: SwitchPort) -> bool:
+        """Does traffic of other tenants cross this port? So the file says of the port or of the host on it."""
+        return at in self._shared
+
+    def failure_domains(self, device: str) -> frozenset[str]:
+        """What fails together with a switch, host or checkpoint node."""
+        return self._domains[device]
+
+    def attachment(self, host: HostName, nic: NicName) -> SwitchPort:
+        """The switch port that a host's NIC is cabled to."""
+        return self._attachment[host, nic]
+
+    def peer(self, at: SwitchPort) -> tuple[str, str] | None:
+        """(device, port or NIC) at the other end of the cable; None: nothing is plugged in."""
+        return self._peers.get(at)
+
+    def captures(self, switch: SwitchName) -> tuple[Capture, ...]:
+        """The capture NICs on a switch, sorted by port."""
+        return tuple(sorted(self._captures[switch]))
+
+    def certain_crossings(self, source: SwitchName, target: SwitchName) -> tuple[Crossing, ...]:
+        """The inter-switch links that every shortest path from ``source`` to ``target`` takes, in order.
+
+        Raises:
+            PlanError: there is no path.
+        """
+        key = (source, target)
+        found = self._crossings.get(key)
+        if found is None:
+            found = self._crossings[key] = self._find_crossings(source, target)
+        return found
+
+    def _connect(self, topology: Topology) -> None:
+        shared_hosts = {h.name for h in topology.hosts if h.shared}
+        capture_gbps = {(n.name, nic.name): nic.gbps for n in topology.checkpoint_nodes for nic in n.nics}
+        hosts = {h.name for h in topology.hosts}
+        for link in topology.links:
+            first, second = split_end(link[0]), split_end(link[1])
+            if first[0] in self._switches and second[0] in self._switches:
+                edge = self._core.add_edge(first[0], second[0])
+                self._core.edges[first[0], second[0], edge][_PORTS] = dict((first, second))
+            for (near, near_port), far in ((first, second), (second, first)):
+                if near not in self._switches:
+                    continue
+                at = _port(near, near_port)
+                self._peers[at] = far
+                if far in capture_gbps:
+                    capture = Capture(at, NodeName(far[0]), NicName(far[1]), capture_gbps[far])
+                    self._captures[at.switch].append(capture)
+                elif far[0] in hosts:
+                    self._attachment[HostName(far[0]), NicName(far[1])] = at
+                    if far[0] in shared_hosts:
+                        self._shared.add(at)
+
+    def _find_crossings(self, source: SwitchName, target: SwitchName) -> tuple[Crossing, ...]:
+        levels = self._levels(source, target)
+        result = []
+        for near, far in zip(levels, levels[1:], strict=False):
+            if len(near) == 1 == len(far):
+                (out,), (into,) = near, far
+                if self._core.number_of_edges(out, into) == 1:
+                    ports = self._core.edges[out, into, 0][_PORTS]
+                    result.append(Crossing(_port(out, ports[out]), _port(into, ports[into])))
+        return tuple(result)
+
+    def _levels(self, source: str, target: str) -> list[set[str]]:
+        """The switches of all shortest paths by their distance from ``source``.
+
+        Searches half the distance from each end, which spares a walk over the whole fabric.
+        """
+        try:
+            distance = len(nx.bidirectional_shortest_path(self._core, source, target)) - 1
+        except nx.NetworkXNoPath:
+            raise PlanError(
+                f"no path from switch {source} to switch {target}", hint="add the missing links to topology.yaml"
+            ) from None
+        half = distance // 2
+        before = nx.single_source_shortest_path_length(self._core, source, cutoff=half)
+        after = nx.single_source_shortest_path_length(self._core, target, cutoff=distance - half)
+        middle = {n for n, d in before.items() if d == half and after.get(n) == distance - half}
+        up = [middle]
+        for wanted in range(half - 1, -1, -1):
+            up.append(self._next(up[-1], before, wanted))
+        down = [middle]
+        for wanted in range(distance - half - 1, -1, -1):
+            down.append(self._next(down[-1], after, wanted))
+        return up[::-1] + down[1:]
+
+    def _next(self, level: Iterable[str], distances: dict[str, int], wanted: int) -> set[str]:
+        return {n for switch in level for n in self._core.neighbors(switch) if distances.get(n) == wanted}
+
+
+def _port(switch: str, port: str) -> SwitchPort:
+    return SwitchPort(SwitchName(switch), PortName(port))
