@@ -1,0 +1,7 @@
+"""The cffi module over receiver/core/fck.h and receiver/sources/mapped.h, built by Meson."""
+
+from typing import Any
+
+# C structs have no Python types: receive/native.py is the one place that touches them, and checks their layout.
+ffi: Any
+lib: Any

@@ -1,0 +1,203 @@
+"""``flowcheck-net replay``: capture files to records of what was seen."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flowcheck_net.errors import FlowcheckError
+    from flowcheck_net.receive.compare import FlowLoss
+    from flowcheck_net.receive.records import Flow, Records
+
+_FILE = click.Path(path_type=Path, allow_dash=True)
+_RANGES_SHOWN = 8
+
+
+@click.command("replay")
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the records to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the records (with --before: the comparison) as JSON.")
+@click.option(
+    "--before",
+    multiple=True,
+    type=_FILE,
+    help="The same traffic, captured earlier on its way: list the copies lost since.",
+)
+@click.option(
+    "--capture",
+    "named",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Capture port of a file, or of an interface named in one, such as ckpt1:cap0=mirror.pcap.",
+)
+def command(
+    files: tuple[Path, ...], output: Path | None, before: tuple[Path, ...], named: tuple[str, ...], *, as_json: bool
+) -> None:
+    """Read pcap and pcapng FILES (plain or gzip, - is standard input) and count what was seen.
+
+    A file that is cut off is used as far as it is whole, and the exit code is then 9.
+    """
+    from flowcheck_net.receive.compare import compare
+    from flowcheck_net.receive.records_json import records_to_json
+
+    captures = _capture_names(named)
+    after, fault = _replay(files, captures)
+    earlier, fault_before = _replay(before, captures) if before else (None, None)
+    if output is not None:
+        _write(output, records_to_json(after) + "\n")
+    losses = compare(earlier, after) if earlier is not None else None
+    if as_json:
+        click.echo(records_to_json(after) if losses is None else _comparison_json(before, files, losses))
+    else:
+        _show(after, losses)
+    for error in (fault_before, fault):
+        if error is not None:
+            raise error
+
+
+def _capture_names(named: Iterable[str]) -> dict[str, str]:
+    """From ``NAME=FILE`` options to names by file."""
+    captures = {}
+    for option in named:
+        name, equals, file = option.partition("=")
+        if not (name and equals and file):
+            raise click.BadParameter(f"{option!r} is not NAME=FILE", param_hint="--capture")
+        captures[file] = name
+    return captures
+
+
+def _replay(files: Sequence[Path], captures: Mapping[str, str]) -> tuple["Records", "FlowcheckError | None"]:
+    """The records, and the fault to report once they are written."""
+    from flowcheck_net.receive.replay import CaptureIncomplete, replay
+
+    try:
+        return replay(files, captures=captures), None
+    except CaptureIncomplete as error:
+        return error.records, error
+
+
+def _write(path: Path, text: str) -> None:
+    from flowcheck_net.errors import ReceiveError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReceiveError(f"{path}: {error.strerror}", hint="choose another place with -o") from error
+
+
+def _comparison_json(before: Iterable[Path], after: Iterable[Path], losses: Iterable["FlowLoss"]) -> str:
+    import json
+
+    document: dict[str, Any] = {
+        "before": [str(path) for path in before],
+        "after": [str(path) for path in after],
+        "lost": sum(loss.lost for loss in losses if loss.after),
+        "flows": [asdict(loss) for loss in losses],
+    }
+    return json.dumps(document, indent=2, sort_keys=True)
+
+
+def _show(records: "Records", losses: "Sequence[FlowLoss] | None") -> None:
+    from flowcheck_net.cli.output import console
+
+    out = console()
+    for warning in records.warnings:
+        console(stderr=True).print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+    out.print(_flow_table(records))
+    out.print(_counter_table(records))
+    if losses is not None:
+        out.print(_loss_table(losses))
+
+
+def _table(title: str, *columns: str, numbers: Iterable[str] = ()) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        right = column in numbers
+        table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    return table
+
+
+def _missing_text(flow: "Flow") -> str:
+    """PSN ranges with their cause, the first few of them."""
+    parts = [f"{_psns(each.first_psn, each.last_psn)} {each.cause}" for each in flow.missing[:_RANGES_SHOWN]]
+    if len(flow.missing) > _RANGES_SHOWN:
+        parts.append(f"and {len(flow.missing) - _RANGES_SHOWN} more")
+    total = sum(each.packets for each in flow.missing)
+    return f"{total}: {', '.join(parts)}" if parts else "0"
+
+
+def _psns(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _flow_table(records: "Records") -> "Table":
+    """Flows that carry RDMA requests. Answers alone have nothing to miss; their packets are in the counters."""
+    flows = [flow for flow in records.flows if flow.seen]
+    several = len(records.captures) > 1
+    table = _table(
+        f"{len(flows)} flows with requests, of {len(records.flows)}",
+        *(["capture"] if several else []),
+        *("source", "destination", "dest QP", "writes", "messages", "gaps", "missing PSNs", "repeats"),
+        numbers=("dest QP", "writes", "messages", "gaps", "repeats"),
+    )
+    for flow in flows:
+        gaps = f"{len(flow.gaps)} ({sum(gap.packets for gap in flow.gaps)} PSNs)" if flow.gaps else "0"
+        row = [
+            *(flow.source, flow.destination, f"{flow.dest_qp:#x}", str(flow.packets.get("write", 0))),
+            *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
+        ]
+        table.add_row(*([flow.capture] if several else []), *row)
+    return table
+
+
+def _counter_table(records: "Records") -> "Table":
+    """Everything counted, by name, without the zeros."""
+    table = _table("counters", "capture", "counter", "packets", numbers=("packets",))
+    for capture in records.captures:
+        table.add_row(capture.name, "all frames", str(capture.packets))
+        dropped = "unknown" if capture.dropped is None else str(capture.dropped)
+        table.add_row("", "dropped, says the capture", dropped)
+        _add_counts(table, "frame", capture.frames)
+        _add_counts(table, "attribute", capture.attributes)
+        totals: dict[str, int] = {}
+        for flow in records.flows:
+            if flow.capture == capture.name:
+                for name, count in flow.packets.items():
+                    totals[name] = totals.get(name, 0) + count
+        _add_counts(table, "rocev2", totals)
+    return table
+
+
+def _add_counts(table: "Table", kind: str, counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        if count:
+            table.add_row("", f"{kind} {name}", str(count))
+
+
+def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
+    total = sum(loss.lost for loss in losses if loss.after)
+    table = _table(
+        f"{total} copies lost on the way",
+        *("source", "destination", "dest QP", "before", "after", "lost", "added", "lost PSNs"),
+        numbers=("dest QP", "before", "after", "lost", "added"),
+    )
+    for loss in losses:
+        if not loss.after:
+            what = "never seen after: lost altogether, or on another path"
+        else:
+            parts = [
+                _psns(each.first_psn, each.last_psn) + (f" x{each.copies}" if each.copies > 1 else "")
+                for each in loss.lost_ranges
+            ]
+            what = ", ".join(parts)
+        counts = (str(count) for count in (loss.before, loss.after, loss.lost, loss.added))
+        table.add_row(loss.source, loss.destination, f"{loss.dest_qp:#x}", *counts, what)
+    return table

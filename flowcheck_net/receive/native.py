@@ -1,0 +1,265 @@
+"""The one door to the C core: owns its memory, turns its arrays into records, raises for its error numbers."""
+
+import errno
+import ipaddress
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Self
+
+from flowcheck_net._native import ffi, lib
+from flowcheck_net.errors import CaptureError, ReceiveError
+from flowcheck_net.ids import Address, CapturePort, Qpn
+from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing
+
+_PACKETS_A_CALL = 1_000_000
+"""Packets handled without a return to Python: long enough to cost nothing, short enough for Ctrl-C."""
+_CODES = {"int64_t": "q", "uint64_t": "Q", "uint32_t": "I"}
+
+
+class FileState(IntEnum):
+    """What a file turned out to be."""
+
+    WHOLE = lib.FCK_FILE_WHOLE
+    EMPTY = lib.FCK_FILE_EMPTY
+    FOREIGN = lib.FCK_FILE_FOREIGN
+    TRUNCATED = lib.FCK_FILE_TRUNCATED
+    CORRUPT = lib.FCK_FILE_CORRUPT
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One interface of a capture file."""
+
+    capture: CapturePort
+    """Where its packets were counted."""
+    link_type: int
+    """LINKTYPE number; 1 is Ethernet, all others are counted and not parsed."""
+    packets: int
+    drops: int | None
+    """What the file says was dropped; None: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """How far a file was read, and why no further."""
+
+    state: FileState
+    size: int
+    """Bytes."""
+    offset: int
+    """Everything before this byte was used."""
+    packets: int
+    reason: str
+    """What is at the offset, where the state is TRUNCATED or CORRUPT."""
+    interfaces: tuple[Interface, ...]
+
+
+def _layout(name: str, *expected: str) -> struct.Struct:
+    """The layout of a C struct of integers, to unpack whole arrays at once; ``expected`` is their order here."""
+    kind = ffi.typeof(name)
+    codes = "".join(_CODES[part.type.cname] for _, part in kind.fields)
+    layout = struct.Struct(f"@{codes}0q")
+    if layout.size != ffi.sizeof(kind) or tuple(field for field, _ in kind.fields) != expected:
+        raise TypeError(f"{name} is not what it was when this module was written")
+    return layout
+
+
+_RANGE = _layout("struct fck_range", "first", "last")
+_REPEAT = _layout("struct fck_repeat", "position", "copies")
+_MISSING = _layout("struct fck_missing", "position", "packets", "first_psn", "last_psn", "cause")
+_GAP = _layout("struct fck_gap", "position", "packets", "filled", "first_psn", "last_psn")
+_MESSAGE = _layout(
+    "struct fck_message",
+    *("position", "bytes", "packets", "expected_packets", "immediate", "ll_flag"),
+    *("first_time", "last_time", "first_psn", "opcode"),
+)
+
+
+def _rows(layout: struct.Struct, array: Any, count: int) -> Iterator[tuple[int, ...]]:  # noqa: ANN401 - a cffi pointer
+    return layout.iter_unpack(ffi.buffer(array, count * layout.size)) if count else iter(())
+
+
+def _names(name_of: Callable[[int], Any], count: int) -> tuple[str, ...]:
+    return tuple(ffi.string(name_of(number)).decode() for number in range(count))
+
+
+_FRAMES = _names(lib.fck_frame_name, lib.FCK_FRAME_KINDS)
+_ATTRIBUTES = _names(lib.fck_attribute_name, lib.FCK_ATTRIBUTES)
+_CLASSES = _names(lib.fck_class_name, lib.FCK_CLASSES)
+_CAUSES = tuple(Cause(ffi.string(lib.fck_cause_name(number)).decode()) for number in range(len(Cause)))
+
+
+def _checked(result: int, doing: str) -> int:
+    """A result of the core that is not an error."""
+    if result < 0:
+        raise ReceiveError(f"{doing}: {os.strerror(-result)}")
+    return result
+
+
+def _known(value: int) -> int | None:
+    """The core writes -1 where it does not know."""
+    return None if value < 0 else value
+
+
+class Core:
+    """One counting core. Not for use by two threads."""
+
+    def __init__(self) -> None:
+        out = ffi.new("struct fck_core **")
+        _checked(lib.fck_new(ffi.NULL, out), "making the packet counter")
+        self._core = out[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        lib.fck_free(self._core)
+        self._core = ffi.NULL
+
+    def read(self, source: Path | bytes, port_of: Callable[[str], str]) -> FileReport:
+        """Count the packets of a capture file.
+
+        Args:
+            source: a regular file, or the content of one.
+            port_of: from the name of an interface in the file ("" where it has none) to its capture port.
+
+        Raises:
+            CaptureError: the file cannot be opened. What is wrong inside it is in the report.
+        """
+        out = ffi.new("struct fck_mapped **")
+        if isinstance(source, bytes):
+            content = ffi.from_buffer(source)
+            error = lib.fck_mapped_buffer(out, content, len(source))
+        else:
+            error = lib.fck_mapped_open(out, os.fsencode(source))
+        if error < 0:
+            why = "not a regular file" if -error == errno.EINVAL else os.strerror(-error)
+            raise CaptureError(f"{source!s:.200}: {why}")
+        try:
+            self._run(out[0], port_of)
+            return self._report(out[0])
+        finally:
+            lib.fck_mapped_close(out[0])
+
+    def _run(self, file: Any, port_of: Callable[[str], str]) -> None:  # noqa: ANN401 - a cffi pointer
+        while True:
+            result = _checked(lib.fck_mapped_run(file, self._core, _PACKETS_A_CALL), "counting packets")
+            if result == lib.FCK_RUN_END:
+                return
+            if result == lib.FCK_RUN_INTERFACE:
+                newest = _interface(file, lib.fck_mapped_interfaces(file) - 1)
+                name = ffi.unpack(newest.name, newest.name_length) if newest.name else b""
+                port = port_of(name.decode(errors="replace").replace("\0", ""))
+                number = _checked(lib.fck_capture_add(self._core, port.encode()), f"capture port {port!r}")
+                _checked(lib.fck_mapped_bind(file, number), "naming an interface")
+
+    def _report(self, file: Any) -> FileReport:  # noqa: ANN401 - a cffi pointer
+        report = lib.fck_mapped_report(file)
+        found = [_interface(file, number) for number in range(lib.fck_mapped_interfaces(file))]
+        return FileReport(
+            state=FileState(report.state),
+            size=report.size,
+            offset=report.offset,
+            packets=report.packets,
+            reason=ffi.string(report.reason).decode() if report.reason else "",
+            interfaces=tuple(
+                Interface(
+                    capture=self._capture_name(each.capture),
+                    link_type=each.link_type,
+                    packets=each.packets,
+                    drops=each.drops if each.drops_known else None,
+                )
+                for each in found
+            ),
+        )
+
+    def _capture_name(self, number: int) -> CapturePort:
+        return CapturePort(ffi.string(self._capture(number).name).decode())
+
+    def _capture(self, number: int) -> Any:  # noqa: ANN401 - a cffi struct
+        out = ffi.new("struct fck_capture *")
+        _checked(lib.fck_capture_get(self._core, number, out), "reading a capture's counts")
+        return out
+
+    def captures(self) -> tuple[Capture, ...]:
+        """Everything counted so far, by capture port in order of name. ``dropped`` is None: only files can say."""
+        found = (self._capture(number) for number in range(lib.fck_capture_count(self._core)))
+        captures = (
+            Capture(
+                name=CapturePort(ffi.string(each.name).decode()),
+                packets=each.packets,
+                bytes=each.bytes,
+                frames=dict(zip(_FRAMES, each.frames, strict=True)),
+                first_time=each.first_time,
+                last_time=each.last_time,
+                dropped=None,
+                attributes=dict(zip(_ATTRIBUTES, each.attributes, strict=True)),
+            )
+            for each in found
+        )
+        return tuple(sorted(captures, key=lambda capture: capture.name))
+
+    def flows(self) -> tuple[Flow, ...]:
+        """All flows with their gaps and messages, sorted as the records want them."""
+        _checked(lib.fck_finish(self._core), "working out messages and gaps")
+        flows = (self._flow(number) for number in range(lib.fck_flow_count(self._core)))
+        return tuple(sorted(flows, key=lambda flow: (flow.capture, flow.source, flow.destination, flow.dest_qp)))
+
+    def _flow(self, number: int) -> Flow:
+        flow = ffi.new("struct fck_flow *")
+        _checked(lib.fck_flow_get(self._core, number, flow), "reading a flow's counts")
+        return Flow(
+            capture=self._capture_name(flow.capture),
+            source=_address(flow.family, flow.source),
+            destination=_address(flow.family, flow.destination),
+            dest_qp=Qpn(flow.dest_qp),
+            packets=dict(zip(_CLASSES, flow.packets, strict=True)),
+            bytes=flow.bytes,
+            mtu=flow.mtu or None,
+            seen=tuple((first, last) for first, last in _rows(_RANGE, flow.seen, flow.seen_count)),
+            repeats=tuple((position, extra) for position, extra in _rows(_REPEAT, flow.repeats, flow.repeats_count)),
+            retransmitted=flow.retransmitted,
+            duplicated=flow.duplicated,
+            reordered=flow.reordered,
+            missing=tuple(
+                Missing(position=position, first_psn=first, last_psn=last, packets=packets, cause=_CAUSES[cause])
+                for position, packets, first, last, cause in _rows(_MISSING, flow.missing, flow.missing_count)
+            ),
+            gaps=tuple(
+                Gap(position=position, first_psn=first, last_psn=last, packets=packets, filled=filled)
+                for position, packets, filled, first, last in _rows(_GAP, flow.gaps, flow.gaps_count)
+            ),
+            messages=tuple(_message(row) for row in _rows(_MESSAGE, flow.messages, flow.messages_count)),
+            truncated=flow.truncated,
+        )
+
+
+def _interface(file: Any, number: int) -> Any:  # noqa: ANN401 - cffi
+    out = ffi.new("struct fck_mapped_interface *")
+    _checked(lib.fck_mapped_interface(file, number, out), "reading an interface")
+    return out
+
+
+def _address(family: int, packed: Any) -> Address:  # noqa: ANN401 - a cffi array
+    octets = bytes(packed)
+    return Address(str(ipaddress.IPv4Address(octets[:4]) if family == 4 else ipaddress.IPv6Address(octets)))
+
+
+def _message(row: tuple[int, ...]) -> Message:
+    position, size, packets, expected, immediate, ll_flag, first_time, last_time, first_psn, opcode = row
+    return Message(
+        position=position,
+        first_psn=first_psn,
+        bytes=_known(size),
+        packets=packets,
+        expected_packets=_known(expected),
+        immediate=_known(immediate),
+        opcode=opcode,
+        first_time=first_time,
+        last_time=last_time,
+        ll_flag=_known(ll_flag),
+    )

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory, interfaces, and the classic pcap format: a 24-byte header, then records of a 16-byte header and data
+// (draft-ietf-opsawg-pcap). The format's own byte order is told by its magic number.
+#define _GNU_SOURCE
+#include "mapped.h"
+
+#include "fck.h"
+#include "mapped_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PCAP_HEADER 24u
+#define PCAP_RECORD 16u
+#define PCAP_RECORD_MODIFIED 24u // Kuznetzov's form: interface, protocol and packet type after the usual fields
+#define PCAP_MICROSECONDS 0xa1b2c3d4u
+#define PCAP_NANOSECONDS 0xa1b23c4du
+#define PCAP_MODIFIED 0xa1b2cd34u
+
+int fck_mapped_stop(struct fck_mapped *file, enum fck_mapped_state state, const char *reason)
+{
+	file->ended = true;
+	file->report.state = state;
+	file->report.reason = reason;
+	return FCK_RUN_END;
+}
+
+struct fck_interface *fck_mapped_add_interface(struct fck_mapped *file)
+{
+	if (file->interface_count == file->interface_room) {
+		uint32_t room = file->interface_room ? 2 * file->interface_room : 4;
+		struct fck_interface *grown = realloc(file->interfaces, room * sizeof(*grown));
+		if (grown == NULL)
+			return NULL;
+		file->interfaces = grown;
+		file->interface_room = room;
+	}
+	struct fck_interface *interface = &file->interfaces[file->interface_count];
+	memset(interface, 0, sizeof(*interface));
+	interface->public.number = file->interface_count++;
+	return interface;
+}
+
+int fck_mapped_deliver(
+	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, uint64_t time,
+	const uint8_t *packet, uint32_t captured, uint32_t original
+)
+{
+	file->report.packets++;
+	interface->public.packets++;
+	interface->last_time = time;
+	if (interface->public.link_type == FCK_LINK_ETHERNET)
+		return fck_frame(core, interface->public.capture, time, packet, captured, original);
+	file->report.other_link++;
+	return fck_frame_foreign(core, interface->public.capture, time, original);
+}
+
+static int pcap_step(struct fck_mapped *file, struct fck_core *core)
+{
+	uint64_t left = file->size - file->position;
+	if (left == 0)
+		return fck_mapped_stop(file, FCK_FILE_WHOLE, NULL);
+	if (left < file->record_header)
+		return fck_mapped_stop(file, FCK_FILE_TRUNCATED, "the header of a packet record is cut");
+	const uint8_t *record = file->data + file->position;
+	uint32_t captured = fck_get32(file, record + 8);
+	if (captured > FCK_MAX_CAPTURED)
+		return fck_mapped_stop(file, FCK_FILE_CORRUPT, "a packet record says it holds more bytes than a packet can have");
+	if (left - file->record_header < captured)
+		return fck_mapped_stop(file, FCK_FILE_TRUNCATED, "the data of a packet record are cut");
+	struct fck_interface *interface = &file->interfaces[0];
+	uint64_t fraction = fck_get32(file, record + 4) * interface->clock.multiply;
+	uint64_t time = fck_get32(file, record) * UINT64_C(1000000000) + fraction;
+	uint32_t original = fck_get32(file, record + 12);
+	const uint8_t *packet = record + file->record_header;
+	int error = fck_mapped_deliver(file, core, interface, time, packet, captured, original);
+	if (error < 0)
+		return error;
+	file->position += file->record_header + captured;
+	return FCK_RUN_MORE;
+}
+
+// Is `magic` (in this machine's byte order) one of pcap's? Sets the record form.
+static bool pcap_magic(struct fck_mapped *file, uint32_t magic, struct fck_clock *clock)
+{
+	file->record_header = magic == PCAP_MODIFIED ? PCAP_RECORD_MODIFIED : PCAP_RECORD;
+	clock->multiply = magic == PCAP_NANOSECONDS ? 1 : 1000;
+	return magic == PCAP_MICROSECONDS || magic == PCAP_NANOSECONDS || magic == PCAP_MODIFIED;
+}
+
+static int pcap_begin(struct fck_mapped *file)
+{
+	struct fck_clock clock = {0};
+	uint32_t magic;
+	memcpy(&magic, file->data, sizeof(magic));
+	file->swapped = !pcap_magic(file, magic, &clock);
+	if (file->swapped && !pcap_magic(file, __builtin_bswap32(magic), &clock))
+		return fck_mapped_stop(file, FCK_FILE_FOREIGN, NULL);
+	if (file->size < PCAP_HEADER)
+		return fck_mapped_stop(file, FCK_FILE_TRUNCATED, "the file header is cut");
+	struct fck_interface *interface = fck_mapped_add_interface(file);
+	if (interface == NULL)
+		return -ENOMEM;
+	interface->clock = clock;
+	// The upper half holds flags and the length of a trailing frame check sequence, which no parser of ours ever
+	// reads: packets are cut by their own IP length.
+	interface->public.link_type = fck_get32(file, file->data + 20) & 0xffff;
+	file->position = PCAP_HEADER;
+	file->step = pcap_step;
+	return FCK_RUN_INTERFACE;
+}
+
+static int begin(struct fck_mapped *file)
+{
+	if (file->size == 0)
+		return fck_mapped_stop(file, FCK_FILE_EMPTY, NULL);
+	if (file->size < 4)
+		return fck_mapped_stop(file, FCK_FILE_FOREIGN, NULL);
+	if (fck_pcapng_probe(file))
+		return file->ended ? FCK_RUN_END : FCK_RUN_MORE;
+	return pcap_begin(file);
+}
+
+int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+{
+	if (file->interface_count > 0 && !file->interfaces[file->interface_count - 1].public.bound)
+		return FCK_RUN_INTERFACE;
+	int result = file->ended ? FCK_RUN_END : FCK_RUN_MORE;
+	if (!file->ended && file->step == NULL)
+		result = begin(file);
+	uint64_t before = file->report.packets;
+	while (result == FCK_RUN_MORE && file->report.packets - before < limit)
+		result = file->step(file, core);
+	file->report.offset = file->position;
+	return result;
+}
+
+int fck_mapped_bind(struct fck_mapped *file, uint32_t capture)
+{
+	if (file->interface_count == 0)
+		return -EINVAL;
+	struct fck_mapped_interface *newest = &file->interfaces[file->interface_count - 1].public;
+	if (newest->bound)
+		return -EINVAL;
+	newest->bound = 1;
+	newest->capture = capture;
+	return 0;
+}
+
+static int make(struct fck_mapped **out, const void *data, uint64_t size)
+{
+	struct fck_mapped *file = calloc(1, sizeof(*file));
+	if (file == NULL)
+		return -ENOMEM;
+	file->data = data;
+	file->size = size;
+	file->report.size = size;
+	*out = file;
+	return 0;
+}
+
+int fck_mapped_buffer(struct fck_mapped **out, const void *data, size_t size)
+{
+	return make(out, data, size);
+}
+
+static int map(struct fck_mapped **out, int descriptor)
+{
+	struct stat status;
+	if (fstat(descriptor, &status) < 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	if (status.st_size == 0) // cannot be mapped, and needs not be
+		return make(out, NULL, 0);
+	size_t size = (size_t)status.st_size;
+	void *mapping = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+	if (mapping == MAP_FAILED)
+		return -errno;
+	(void)madvise(mapping, size, MADV_SEQUENTIAL); // only advice
+	int error = make(out, mapping, size);
+	if (error < 0)
+		munmap(mapping, size);
+	else
+		(*out)->mapping = mapping;
+	return error;
+}
+
+int fck_mapped_open(struct fck_mapped **out, const char *path)
+{
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	if (descriptor < 0)
+		return -errno;
+	int error = map(out, descriptor);
+	close(descriptor);
+	return error;
+}
+
+void fck_mapped_close(struct fck_mapped *file)
+{
+	if (file == NULL)
+		return;
+	if (file->mapping != NULL)
+		munmap(file->mapping, file->size);
+	free(file->interfaces);
+	free(file);
+}
+
+struct fck_mapped_report fck_mapped_report(const struct fck_mapped *file)
+{
+	return file->report;
+}
+
+uint32_t fck_mapped_interfaces(const struct fck_mapped *file)
+{
+	return file->interface_count;
+}
+
+int fck_mapped_interface(const struct fck_mapped *file, uint32_t number, struct fck_mapped_interface *out)
+{
+	if (number >= file->interface_count)
+		return -EINVAL;
+	*out = file->interfaces[number].public;
+	return 0;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capture files (pcap and pcapng) read from memory: a mapped file, or a buffer that the caller keeps.
+//
+// Use: open, then call fck_mapped_run() until it returns FCK_RUN_END, answering each FCK_RUN_INTERFACE with
+// fck_mapped_bind(). fck_mapped_report() says at any time how far the reading got and why it stopped.
+#ifndef FCK_MAPPED_H
+#define FCK_MAPPED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// cffi: begin
+
+struct fck_core;
+struct fck_mapped;
+
+// What the file turned out to be. All but WHOLE are worth a word to the user.
+enum fck_mapped_state {
+	FCK_FILE_WHOLE,     // read to the end (so far)
+	FCK_FILE_EMPTY,     // 0 bytes
+	FCK_FILE_FOREIGN,   // not pcap, not pcapng
+	FCK_FILE_TRUNCATED, // ends inside a header, record or block; `offset` is where that one starts
+	FCK_FILE_CORRUPT,   // a header, record or block that cannot be; `offset` is where it starts
+};
+
+struct fck_mapped_report {
+	uint32_t state;      // enum fck_mapped_state
+	uint64_t size;       // bytes of the file
+	uint64_t offset;     // byte where reading stopped: everything before it was used
+	uint64_t packets;    // handed to the core, or of another link type
+	uint64_t other_link; // of these: packets of interfaces that are not Ethernet
+	const char *reason;  // static text for TRUNCATED and CORRUPT: what is there; else NULL
+};
+
+// One interface of the file. A classic pcap file has one, without a name.
+struct fck_mapped_interface {
+	uint32_t number;      // in order of appearance in the file, through all sections
+	uint32_t link_type;   // LINKTYPE_ value; 1 is Ethernet
+	const char *name;     // if_name, not terminated; NULL if absent
+	uint32_t name_length; // bytes
+	uint32_t bound;       // fck_mapped_bind() was called
+	uint32_t capture;     // what it gave: an index of fck_capture_add()
+	uint64_t packets;
+	uint32_t drops_known; // the file says how many packets were dropped
+	uint64_t drops;       // ifdrop + osdrop of the last statistics block, or the sum of the packets' own drop counts
+};
+
+enum fck_mapped_run {
+	FCK_RUN_END,       // no more packets: see the report
+	FCK_RUN_MORE,      // the limit was reached: call again
+	FCK_RUN_INTERFACE, // the newest interface wants its capture: bind it and call again
+};
+
+// Map a regular file. 0, or -errno of open, fstat, mmap; -EINVAL when it is not a regular file.
+int fck_mapped_open(struct fck_mapped **out, const char *path);
+
+// Read from memory, which must outlive the handle and is not changed. 0 or -ENOMEM.
+int fck_mapped_buffer(struct fck_mapped **out, const void *data, size_t size);
+
+void fck_mapped_close(struct fck_mapped *file);
+
+// Feed up to `limit` packets to the core. enum fck_mapped_run, or what the core refused with (-errno).
+int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limit);
+
+// Say to which capture the newest interface belongs. 0, or -EINVAL when none waits for one.
+int fck_mapped_bind(struct fck_mapped *file, uint32_t capture);
+
+struct fck_mapped_report fck_mapped_report(const struct fck_mapped *file);
+
+uint32_t fck_mapped_interfaces(const struct fck_mapped *file);
+
+// -EINVAL: no such number.
+int fck_mapped_interface(const struct fck_mapped *file, uint32_t number, struct fck_mapped_interface *out);
+
+// cffi: end
+
+#endif

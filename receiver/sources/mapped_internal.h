@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by mapped.c (memory, classic pcap) and mapped_pcapng.c.
+#ifndef FCK_MAPPED_INTERNAL_H
+#define FCK_MAPPED_INTERNAL_H
+
+#include "mapped.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define FCK_LINK_ETHERNET 1
+// A packet longer than this is a corrupt length, not a packet (libpcap uses the same bound).
+#define FCK_MAX_CAPTURED 262144u
+
+// Ticks to nanoseconds: times `multiply`, or divided by `divide`, or (both 0) ticks of 1/2^shift second.
+struct fck_clock {
+	uint64_t multiply;
+	uint64_t divide;
+	uint32_t shift;
+	uint64_t offset; // nanoseconds, two's complement
+};
+
+struct fck_interface {
+	struct fck_mapped_interface public;
+	struct fck_clock clock;
+	uint32_t snaplen;   // 0: no limit
+	bool statistics;    // drops come from a statistics block
+	uint64_t last_time; // ns, for packets without a time of their own
+};
+
+// The step functions return enum fck_mapped_run, or -errno. They handle at most one record or block.
+typedef int fck_step(struct fck_mapped *file, struct fck_core *core);
+
+struct fck_mapped {
+	const uint8_t *data;
+	uint64_t size;
+	uint64_t position;
+	void *mapping; // to unmap; NULL for a caller's buffer
+	bool swapped;  // of the file (pcap) or section (pcapng): not this machine's byte order
+	bool ended;
+	fck_step *step; // NULL before the file header was read
+	struct fck_mapped_report report;
+
+	struct fck_interface *interfaces;
+	uint32_t interface_count;
+	uint32_t interface_room;
+	uint32_t section_first; // number of the section's interface 0
+
+	uint32_t record_header; // pcap: bytes before the data of a packet
+};
+
+static inline uint16_t fck_get16(const struct fck_mapped *file, const uint8_t *at)
+{
+	uint16_t value;
+	memcpy(&value, at, sizeof(value));
+	return file->swapped ? __builtin_bswap16(value) : value;
+}
+
+static inline uint32_t fck_get32(const struct fck_mapped *file, const uint8_t *at)
+{
+	uint32_t value;
+	memcpy(&value, at, sizeof(value));
+	return file->swapped ? __builtin_bswap32(value) : value;
+}
+
+static inline uint64_t fck_get64(const struct fck_mapped *file, const uint8_t *at)
+{
+	uint64_t value;
+	memcpy(&value, at, sizeof(value));
+	return file->swapped ? __builtin_bswap64(value) : value;
+}
+
+// Stop reading for good at the current position.
+int fck_mapped_stop(struct fck_mapped *file, enum fck_mapped_state state, const char *reason);
+
+// A zeroed interface at the end of the list; NULL when memory is out.
+struct fck_interface *fck_mapped_add_interface(struct fck_mapped *file);
+
+// Count one packet and hand it to the core if its link type is Ethernet. 0 or -errno of the core.
+int fck_mapped_deliver(
+	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, uint64_t time,
+	const uint8_t *packet, uint32_t captured, uint32_t original
+);
+
+// Read the file's first bytes when they are a section header; the steps then are fck_pcapng_step.
+// False: they are not one.
+bool fck_pcapng_probe(struct fck_mapped *file);
+fck_step fck_pcapng_step;
+
+#endif
