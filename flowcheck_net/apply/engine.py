@@ -1,0 +1,262 @@
+"""Apply a plan: read, diff, journal, write, read back. All switches or none.
+
+One switch goes first, as a canary; the others follow together. Where one fails, the inverse of our own steps is
+written to every switch that was touched. What a driver says about a failed write is not believed: the switch is read.
+"""
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from flowcheck_net.apply.compare import differences, sentence
+from flowcheck_net.apply.journal import Journal, still_open
+from flowcheck_net.apply.reach import Event, Reach, joined
+from flowcheck_net.apply.run import Run, RunResult, RunSwitch, StepStatus, SwitchResult
+from flowcheck_net.apply.survey import Target, Wish, read_all, survey, wishes
+from flowcheck_net.apply.undo import Restored, restore, unexplained
+from flowcheck_net.errors import (
+    ConnectError,
+    Drift,
+    DriverError,
+    JournalError,
+    NotRolledBack,
+    Rejected,
+    RolledBack,
+    StalePlan,
+    StateUnknown,
+)
+from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import Step, StepKind
+from flowcheck_net.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyReport:
+    """What an apply that succeeded did, or what a dry run would do."""
+
+    run: int | None
+    """Number of the run in the journal; None: nothing had to be done, or nothing was to be done."""
+    targets: tuple[Target, ...]
+    """Every switch of the plan, and those that it no longer uses, sorted by name."""
+
+
+def propose(plan: Plan, journal: Journal, reach: Reach, *, forget: Collection[SwitchName] = ()) -> ApplyReport:
+    """What ``apply_plan`` would do now; changes nothing. Raises as ``survey`` does."""
+    return ApplyReport(None, survey(_wishes(plan, journal, forget), reach))
+
+
+def apply_plan(
+    plan: Plan, digest: str, journal: Journal, reach: Reach, *, forget: Collection[SwitchName] = ()
+) -> ApplyReport:
+    """Make the switches carry exactly the plan's sessions, and remove our job's sessions from switches it left.
+
+    Args:
+        plan: what is wanted.
+        digest: of the plan file, for the journal.
+        journal: held exclusively for the time of the call.
+        reach: the way to the switches.
+        forget: switches outside the plan that are gone for good.
+
+    Raises:
+        JournalError: another run is open or under way; nothing was changed.
+        DriverError: a switch cannot be read, or cannot take its sessions; nothing was changed.
+        RolledBack: a switch failed, all are in their former state.
+        NotRolledBack: a switch failed, and the named ones are not in their former state. The run stays open.
+    """
+    with journal.exclusive():
+        if open_run := journal.open_run():
+            raise still_open(open_run)
+        targets = survey(_wishes(plan, journal, forget), reach)
+        changing = [t for t in targets if t.steps]
+        if not changing:
+            reach.tell(Event(None, "unchanged", "every switch is as planned already; nothing was written"))
+            return ApplyReport(None, targets)
+        run_id = journal.begin(digest, plan.job.name, [_run_switch(t) for t in changing])
+        _Change(journal, reach, run_id, plan.job.name).carry_out(changing)
+        return ApplyReport(run_id, targets)
+
+
+def resume_plan(
+    plan: Plan, digest: str, journal: Journal, reach: Reach, *, forget: Collection[SwitchName] = ()
+) -> ApplyReport:
+    """Finish the run of this plan that was cut off.
+
+    Arguments and errors are those of ``apply_plan``, and two more.
+
+    Raises:
+        StalePlan: the open run belongs to another plan.
+        Drift: our sessions were changed by someone else since; nothing was changed.
+    """
+    with journal.exclusive():
+        run = journal.open_run()
+        if run is None:
+            raise JournalError("no run is open, there is nothing to resume", hint="apply without --resume")
+        if run.plan_digest != digest:
+            raise StalePlan(
+                f"{run} belongs to plan {run.plan_digest[:12]}, this one is {digest[:12]}",
+                hint="resume with that plan file, or `flowcheck-net rollback` first",
+            )
+        forget_switches(journal, run, forget)
+        switches = [s for s in run.switches if s.address.name not in forget]
+        _refuse_strange(run, switches, reach)
+        targets = survey([Wish(s.address, s.wanted) for s in switches], reach)
+        touched = frozenset(s.address.name for s in switches if s.touched)
+        _Change(journal, reach, run.id, run.job, touched).carry_out(targets)
+        return ApplyReport(run.id, targets)
+
+
+def forget_switches(journal: Journal, run: Run, forget: Collection[SwitchName]) -> None:
+    """Note in the run that the operator gave these switches up."""
+    for switch in run.switches:
+        if switch.address.name in forget:
+            journal.settle(run.id, switch.address.name, SwitchResult.FORGOTTEN)
+
+
+class _Change:
+    """One run, from the first write to its end."""
+
+    def __init__(
+        self, journal: Journal, reach: Reach, run_id: int, job: str, touched: frozenset[SwitchName] = frozenset()
+    ) -> None:
+        self._journal = journal
+        self._reach = reach
+        self._run = run_id
+        self._job = job
+        self._touched = touched
+        self._stop = threading.Event()
+
+    def carry_out(self, targets: Sequence[Target]) -> None:
+        """Write to all targets, or undo; returns only where everything is read back as planned."""
+        changing = [t for t in targets if t.steps]
+        for target in targets:
+            if not target.steps:
+                self._journal.settle(self._run, target.address.name, SwitchResult.WRITTEN)
+        failures = self._write_all(changing[:1], "canary") or self._write_all(changing[1:], "")
+        if failures:
+            self._undo(failures)
+        self._journal.finish(self._run, RunResult.APPLIED)
+        self._reach.tell(Event(None, "applied", f"run {self._run}: {len(changing)} switches written and read back"))
+
+    def _write_all(self, targets: Sequence[Target], remark: str) -> list[DriverError]:
+        def work(target: Target) -> None:
+            if not self._stop.is_set():
+                try:
+                    self._write(target, remark)
+                except DriverError:
+                    self._stop.set()
+                    raise
+
+        return [r for r in self._reach.each(work, targets) if isinstance(r, DriverError)]
+
+    def _write(self, target: Target, remark: str) -> None:
+        name = target.address.name
+        self._journal.mark_steps(self._run, name, StepStatus.INTENDED)
+        self._read_back(target, self._send(target))
+        self._journal.settle(self._run, name, SwitchResult.WRITTEN)
+        self._reach.tell(Event(name, "written", _summary(target.steps, remark)))
+
+    def _send(self, target: Target) -> DriverError | None:
+        """Write; returns the failure after which the switch must be read to know where it stands."""
+        try:
+            with self._reach.connect(target.address) as driver:
+                driver.write(target.steps)
+        except (ConnectError, Rejected) as error:
+            # A promise of the driver: nothing of it took effect. A write of before a crash may have.
+            if target.address.name not in self._touched:
+                self._journal.mark_steps(self._run, target.address.name, StepStatus.PLANNED)
+            self._reach.tell(Event(target.address.name, "failed", error.message))
+            raise
+        except DriverError as error:
+            return error
+        return None
+
+    def _read_back(self, target: Target, fault: DriverError | None) -> None:
+        name = target.address.name
+        try:
+            now = self._reach.insist(lambda: self._reach.read(target.address)).state
+            left = differences(name, self._job, target.wanted, now.owned)
+            if left:
+                raise fault or StateUnknown(name, f"read back: {sentence(left)}")
+            if strange := differences(name, self._job, target.actual.foreign, now.foreign):
+                raise StateUnknown(name, f"foreign sessions changed while we wrote: {sentence(strange)}")
+        except DriverError as error:
+            self._reach.tell(Event(name, "failed", error.message))
+            raise
+
+    def _undo(self, failures: Sequence[DriverError]) -> None:
+        """Restore every switch that was touched; always raises RolledBack or NotRolledBack."""
+        run = self._journal.open_run()
+        touched = [s for s in run.switches if s.touched] if run else []
+        unrestored = restore_all(self._journal, self._reach, self._run, self._job, touched)
+        cause = joined(failures)
+        if unrestored:
+            text = f"{cause}; not in the former state: {'; '.join(unrestored)}"
+            self._reach.tell(Event(None, "not rolled back", text))
+            raise NotRolledBack(text, hint="look at the named switches; `flowcheck-net rollback` tries again")
+        self._journal.finish(self._run, RunResult.ROLLED_BACK)
+        self._reach.tell(Event(None, "rolled back", cause))
+        raise RolledBack(
+            f"{cause}; every switch is in its former state (run {self._run}, {len(touched)} switches were touched)",
+            hint="cure the failure, then apply again",
+        )
+
+
+def restore_all(journal: Journal, reach: Reach, run_id: int, job: str, switches: Sequence[RunSwitch]) -> list[str]:
+    """Restore switches and journal it; returns the failures, each naming its switch."""
+
+    def work(switch: RunSwitch) -> Restored:
+        name = switch.address.name
+        try:
+            restored = restore(switch, job, reach, lambda: journal.mark_steps(run_id, name, StepStatus.INTENDED))
+        except DriverError as error:
+            journal.settle(run_id, name, SwitchResult.UNKNOWN)
+            reach.tell(Event(name, "not restored", error.message))
+            raise
+        journal.settle(run_id, name, SwitchResult.RESTORED)
+        reach.tell(Event(name, "restored", f"{restored.steps} steps undone"))
+        return restored
+
+    failures = []
+    for switch, result in zip(switches, reach.each(work, switches), strict=True):
+        if isinstance(result, DriverError):
+            failures.append(result.message)
+        elif result.foreign:
+            changes = ", ".join(f"{d.session} {d.text}" for d in result.foreign)
+            failures.append(
+                f"{switch.address.name}: our sessions are restored, foreign ones changed meanwhile: {changes}"
+            )
+    return failures
+
+
+def _wishes(plan: Plan, journal: Journal, forget: Collection[SwitchName]) -> tuple[Wish, ...]:
+    return wishes(plan, journal.leftovers(plan.job.name, [a.name for a in plan.switches]), forget)
+
+
+def _refuse_strange(run: Run, switches: Sequence[RunSwitch], reach: Reach) -> None:
+    readings = read_all([s.address for s in switches], reach)
+    strange = [
+        f"{d.switch}: {d.session} {d.text}"
+        for switch, reading in zip(switches, readings, strict=True)
+        for d in unexplained(switch, run.job, reading.state)
+    ]
+    if strange:
+        raise Drift(
+            f"changed by someone else since {run}: {'; '.join(strange)}",
+            hint="nothing was written; put the sessions back, or `flowcheck-net rollback`",
+        )
+
+
+def _run_switch(target: Target) -> RunSwitch:
+    return RunSwitch(
+        address=target.address,
+        before=target.actual,
+        wanted=target.wanted,
+        steps=target.steps,
+        statuses=(StepStatus.PLANNED,) * len(target.steps),
+    )
+
+
+def _summary(steps: Sequence[Step], remark: str) -> str:
+    created = sum(1 for s in steps if s.kind is StepKind.CREATE)
+    text = f"{created} created, {len(steps) - created} deleted, read back equal"
+    return f"{text} ({remark})" if remark else text

@@ -1,0 +1,84 @@
+"""Undo the last run, and nothing else: the inverse of our own steps, refused where our sessions were changed since."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from flowcheck_net.apply.compare import sentence
+from flowcheck_net.apply.engine import forget_switches, restore_all
+from flowcheck_net.apply.journal import Journal
+from flowcheck_net.apply.reach import Event, Reach
+from flowcheck_net.apply.run import Run, RunResult, RunSwitch, SwitchResult
+from flowcheck_net.apply.survey import read_all
+from flowcheck_net.apply.undo import unexplained
+from flowcheck_net.errors import JournalError, NotRolledBack
+from flowcheck_net.ids import SwitchName
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackReport:
+    """What was undone."""
+
+    run: int | None
+    """Number of the run in the journal; None: there was nothing to undo."""
+    switches: tuple[SwitchName, ...]
+    """Switches that are in the state before that run again, sorted."""
+
+
+def rollback(
+    journal: Journal, reach: Reach, *, job: str | None = None, forget: Collection[SwitchName] = ()
+) -> RollbackReport:
+    """Restore the sessions that our job had before its last run, whether that run was finished or cut off.
+
+    A run that was rolled back already is left alone: calling this twice does no more than calling it once.
+
+    Args:
+        journal: held exclusively for the time of the call.
+        reach: the way to the switches.
+        job: whose last run; None: the last run of all.
+        forget: switches that are gone for good.
+
+    Raises:
+        JournalError: the open run belongs to another job.
+        ConnectError: a switch of a finished run cannot be read; nothing was changed.
+        NotRolledBack: our sessions were changed by someone else since (then nothing was changed), or a switch failed.
+    """
+    with journal.exclusive():
+        run = journal.open_run() or journal.last_run(job)
+        if run is None or run.result is RunResult.ROLLED_BACK:
+            why = f"{run} is rolled back already" if run else "the journal has no run"
+            reach.tell(Event(None, "unchanged", f"nothing to undo: {why}"))
+            return RollbackReport(None, ())
+        if job is not None and run.job != job:
+            raise JournalError(f"{run} is open, and must be finished or undone first")
+        forget_switches(journal, run, forget)
+        switches = [s for s in run.switches if _concerned(s, forget)]
+        if run.finished is not None:
+            _refuse_strange(run, switches, reach)
+            journal.reopen(run.id)
+        failures = restore_all(journal, reach, run.id, run.job, switches)
+        if failures:
+            raise NotRolledBack(
+                "; ".join(failures),
+                hint="cure it and call rollback again; a switch that is gone for good: --forget SWITCH",
+            )
+        journal.finish(run.id, RunResult.ROLLED_BACK)
+        reach.tell(Event(None, "rolled back", f"{run} is undone, {len(switches)} switches read back"))
+        return RollbackReport(run.id, tuple(s.address.name for s in switches))
+
+
+def _concerned(switch: RunSwitch, forget: Collection[SwitchName]) -> bool:
+    return switch.touched and switch.result is not SwitchResult.FORGOTTEN and switch.address.name not in forget
+
+
+def _refuse_strange(run: Run, switches: Sequence[RunSwitch], reach: Reach) -> None:
+    readings = read_all([s.address for s in switches], reach)
+    found = [
+        f"{switch.address.name}: {sentence(strange)}"
+        for switch, reading in zip(switches, readings, strict=True)
+        if (strange := unexplained(switch, run.job, reading.state))
+    ]
+    if found:
+        raise NotRolledBack(
+            f"changed by someone else since {run}: {'; '.join(found)}",
+            hint="nothing was written; put the named sessions back as they were after the run, then call rollback again",
+        )

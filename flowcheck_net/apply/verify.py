@@ -1,0 +1,95 @@
+"""Compare the switches with the plan. Changes nothing.
+
+What is found here is acceptance: the configuration is there. That copies really arrive is proven by counted packets at
+the receiver (``audit``); the switch's own counters are shown as a first sign.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flowcheck_net.apply.compare import Difference, differences, owner
+from flowcheck_net.apply.preflight import clashes
+from flowcheck_net.apply.reach import Reach
+from flowcheck_net.apply.survey import Wish, wishes
+from flowcheck_net.errors import DriverError
+from flowcheck_net.ids import SessionName, SwitchName
+from flowcheck_net.intent import MirrorSession, SwitchAddress
+from flowcheck_net.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCount:
+    """A planned session and what the switch says that it mirrored."""
+
+    session: MirrorSession
+    packets: int | None
+    """Since the session was created; None: the switch cannot say, or has no such session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchVerdict:
+    """One switch against the plan."""
+
+    switch: SwitchName
+    differences: tuple[Difference, ...]
+    counts: tuple[SessionCount, ...]
+    foreign: int
+    """Sessions of other owners."""
+    failure: str = ""
+    """Why the switch could not be read; then nothing else is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """All switches of the plan, and those on which earlier runs may have left sessions, sorted by name."""
+
+    switches: tuple[SwitchVerdict, ...]
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Of all switches."""
+        return tuple(d for s in self.switches for d in s.differences)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Of switches that could not be read."""
+        return tuple(s.failure for s in self.switches if s.failure)
+
+
+def verify_plan(plan: Plan, reach: Reach, leftovers: Sequence[SwitchAddress] = ()) -> VerifyReport:
+    """Read every switch and compare.
+
+    Args:
+        plan: what should be there.
+        reach: the way to the switches.
+        leftovers: switches outside the plan which earlier runs of the job used (``Journal.leftovers``).
+    """
+    job = plan.job.name
+    every = wishes(plan, leftovers, ())
+    results = reach.each(lambda wish: _verify(wish, job, reach), every)
+    return VerifyReport(
+        tuple(
+            SwitchVerdict(wish.address.name, (), (), 0, result.message) if isinstance(result, DriverError) else result
+            for wish, result in zip(every, results, strict=True)
+        )
+    )
+
+
+def _verify(wish: Wish, job: str, reach: Reach) -> SwitchVerdict:
+    name = wish.address.name
+    with reach.connect(wish.address) as driver:
+        state, limits, counters = driver.read(), driver.capabilities(), driver.counters()
+    in_the_way = [
+        Difference(name, other.name, owner(other.name, job), f"stands in the way of {text}")
+        for other, text in clashes(wish.wanted, state.foreign, limits)
+    ]
+    return SwitchVerdict(
+        switch=name,
+        differences=tuple(sorted([*differences(name, job, wish.wanted, state.owned), *in_the_way])),
+        counts=_counts(wish.wanted, counters),
+        foreign=len(state.foreign),
+    )
+
+
+def _counts(wanted: Sequence[MirrorSession], counters: Mapping[SessionName, int]) -> tuple[SessionCount, ...]:
+    return tuple(SessionCount(s, counters.get(s.name)) for s in wanted)
