@@ -46,12 +46,13 @@ enum fck_frame_kind {
 	FCK_FRAME_UDP_OTHER,
 	FCK_FRAME_GRE,                   // GRE, ERSPAN included: not opened
 	FCK_FRAME_IP_OTHER,
-	FCK_FRAME_ETHERTYPE_OTHER,
+	FCK_FRAME_ETHERTYPE_OTHER,       // a third VLAN tag too
 	FCK_FRAME_LINK_TYPE_UNSUPPORTED, // not Ethernet, see fck_frame_foreign()
-	FCK_FRAME_MALFORMED_ETHERNET,    // shorter than its header, or more than two VLAN tags
+	FCK_FRAME_MALFORMED_ETHERNET,    // shorter than its header
 	FCK_FRAME_MALFORMED_IP,          // version, header length or total length contradict each other
 	FCK_FRAME_MALFORMED_UDP,         // UDP length below 8 or beyond the IP payload
 	FCK_FRAME_MALFORMED_BTH,         // UDP payload too short for the BTH, its extension headers, padding and ICRC
+	FCK_FRAME_TRUNCATED_ETHERNET,    // the capture ends inside the Ethernet header or its tags
 	FCK_FRAME_TRUNCATED_IP,          // the capture ends inside the IP header or its extension headers
 	FCK_FRAME_TRUNCATED_UDP,         // the capture ends inside the UDP header
 	FCK_FRAME_TRUNCATED_BTH,         // the capture ends inside the BTH
@@ -174,7 +175,7 @@ int fck_new(const struct fck_config *config, struct fck_core **core);
 // NULL is fine.
 void fck_free(struct fck_core *core);
 
-// Index of the capture called `name`, made on first use. -EINVAL: empty name; -ENOMEM.
+// Index of the capture called `name`, made on first use. -EINVAL: empty name; -ENOSPC: 65 536 are there; -ENOMEM.
 int fck_capture_add(struct fck_core *core, const char *name);
 
 // One Ethernet frame without preamble; with or without FCS. Reads `captured` bytes of `data` and keeps no pointer to

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public functions.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fck.h"
+#include "flow.h"
+#include "packet.h"
+
+#define DUPLICATE_WINDOW_NS 1000000
+
+struct fck_core {
+	struct fck_config config;
+	struct fck_capture *captures;
+	uint64_t capture_count;
+	uint64_t capture_room;
+	struct fck_flow_table table;
+	bool refusing; // max_flows was reached
+	bool finished; // results match what was counted
+};
+
+int fck_new(const struct fck_config *config, struct fck_core **core)
+{
+	struct fck_core *made = calloc(1, sizeof(*made));
+
+	if (made == NULL)
+		return -ENOMEM;
+	if (config != NULL)
+		made->config = *config;
+	if (made->config.duplicate_window_ns == 0)
+		made->config.duplicate_window_ns = DUPLICATE_WINDOW_NS;
+	*core = made;
+	return 0;
+}
+
+void fck_free(struct fck_core *core)
+{
+	if (core == NULL)
+		return;
+	for (uint64_t i = 0; i < core->capture_count; i++)
+		free((char *)core->captures[i].name);
+	free(core->captures);
+	fck_flow_table_free(&core->table);
+	free(core);
+}
+
+int fck_capture_add(struct fck_core *core, const char *name)
+{
+	char *copy;
+
+	if (name == NULL || name[0] == '\0')
+		return -EINVAL;
+	for (uint64_t i = 0; i < core->capture_count; i++)
+		if (strcmp(core->captures[i].name, name) == 0)
+			return (int)i;
+	if (core->capture_count > UINT16_MAX) // the flow key has 16 bits for it
+		return -ENOSPC;
+	if (fck_reserve((void **)&core->captures, &core->capture_room, core->capture_count, sizeof(*core->captures)) != 0)
+		return -ENOMEM;
+	copy = strdup(name);
+	if (copy == NULL)
+		return -ENOMEM;
+	core->captures[core->capture_count] = (struct fck_capture){.name = copy};
+	return (int)core->capture_count++;
+}
+
+static void count_frame(struct fck_capture *capture, uint64_t time_ns, uint32_t original)
+{
+	if (capture->packets == 0 || time_ns < capture->first_time)
+		capture->first_time = time_ns;
+	if (time_ns > capture->last_time)
+		capture->last_time = time_ns;
+	capture->packets++;
+	capture->bytes += original;
+}
+
+static void count_attributes(struct fck_capture *capture, uint32_t attributes)
+{
+	for (; attributes != 0; attributes &= attributes - 1)
+		capture->attributes[__builtin_ctz(attributes)]++;
+}
+
+// The flow of a packet, made when it is new; NULL with *rc == 0: refused because of max_flows.
+static struct fck_flow_state *flow_of(struct fck_core *core, const struct fck_key *key, int *rc)
+{
+	struct fck_flow_state *flow = fck_flow_find(&core->table, key);
+
+	*rc = 0;
+	if (flow != NULL)
+		return flow;
+	if (core->config.max_flows > 0 && core->table.count >= core->config.max_flows) {
+		if (!core->refusing && core->config.log != NULL)
+			core->config.log(core->config.log_context, FCK_LOG_WARNING, "flow table full: new flows are not followed");
+		core->refusing = true;
+		return NULL;
+	}
+	flow = fck_flow_make(&core->table, key);
+	if (flow == NULL)
+		*rc = -ENOMEM;
+	return flow;
+}
+
+int fck_frame(
+	struct fck_core *core, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
+)
+{
+	struct fck_flow_state *flow;
+	struct fck_capture *counters;
+	enum fck_frame_kind kind;
+	struct fck_packet packet;
+	int rc;
+
+	if (capture >= core->capture_count)
+		return -EINVAL;
+	counters = &core->captures[capture];
+	core->finished = false;
+	count_frame(counters, time_ns, original);
+	kind = fck_parse(data, captured, original, &packet);
+	counters->frames[kind]++;
+	if (packet.attributes != 0)
+		count_attributes(counters, packet.attributes);
+	if (kind != FCK_FRAME_ROCEV2)
+		return 0;
+	packet.key.capture = (uint16_t)capture;
+	flow = flow_of(core, &packet.key, &rc);
+	if (flow != NULL)
+		return fck_flow_packet(flow, &packet, time_ns, core->config.duplicate_window_ns);
+	if (rc == 0)
+		counters->attributes[FCK_ATTRIBUTE_FLOW_REFUSED]++;
+	return rc;
+}
+
+int fck_frame_foreign(struct fck_core *core, uint32_t capture, uint64_t time_ns, uint32_t original)
+{
+	if (capture >= core->capture_count)
+		return -EINVAL;
+	core->finished = false;
+	count_frame(&core->captures[capture], time_ns, original);
+	core->captures[capture].frames[FCK_FRAME_LINK_TYPE_UNSUPPORTED]++;
+	return 0;
+}
+
+int fck_finish(struct fck_core *core)
+{
+	for (uint64_t i = 0; i < core->table.count; i++) {
+		int rc = fck_results_make(core->table.flows[i]);
+
+		if (rc != 0)
+			return rc;
+	}
+	core->finished = true;
+	return 0;
+}
+
+uint32_t fck_capture_count(const struct fck_core *core)
+{
+	return (uint32_t)core->capture_count;
+}
+
+uint32_t fck_flow_count(const struct fck_core *core)
+{
+	return (uint32_t)core->table.count;
+}
+
+int fck_capture_get(const struct fck_core *core, uint32_t index, struct fck_capture *out)
+{
+	if (index >= core->capture_count)
+		return -EINVAL;
+	*out = core->captures[index];
+	return 0;
+}
+
+int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *out)
+{
+	const struct fck_flow_state *flow;
+	struct fck_tally tally;
+
+	if (index >= core->table.count || !core->finished)
+		return -EINVAL;
+	flow = core->table.flows[index];
+	tally = fck_sequence_tally(&flow->sequence);
+	*out = (struct fck_flow){
+		.capture = flow->key.capture,
+		.family = flow->key.family,
+		.dest_qp = flow->key.dest_qp,
+		.mtu = flow->mtu,
+		.truncated = flow->truncated,
+		.bytes = flow->bytes,
+		.retransmitted = tally.retransmitted,
+		.duplicated = tally.duplicated,
+		.reordered = tally.reordered,
+		.seen = flow->sequence.seen.items,
+		.seen_count = flow->sequence.seen.count,
+		.repeats = flow->sequence.repeats,
+		.repeats_count = flow->sequence.repeats_count,
+		.missing = flow->results.missing,
+		.missing_count = flow->results.missing_count,
+		.gaps = flow->results.gaps,
+		.gaps_count = flow->results.gaps_count,
+		.messages = flow->results.messages,
+		.messages_count = flow->results.messages_count,
+	};
+	memcpy(out->source, flow->key.source, sizeof(out->source));
+	memcpy(out->destination, flow->key.destination, sizeof(out->destination));
+	memcpy(out->packets, flow->packets, sizeof(out->packets));
+	return 0;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The packet sequence numbers of one flow: which were seen, jumps, and what the repeats look like.
+// docs/design/0004-c-core.md states the rules.
+#ifndef FCK_PSN_H
+#define FCK_PSN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fck.h"
+
+#define FCK_RECENT 64 // a power of two
+
+// A packet seen not long ago, so that a repeat can be held against it.
+struct fck_recent {
+	int64_t position;
+	uint64_t time;
+	uint32_t icrc;
+	bool has_icrc;
+};
+
+struct fck_ranges { // sorted, disjoint, maximal
+	struct fck_range *items;
+	uint64_t count;
+	uint64_t room;
+};
+
+// Packets behind the highest position, in growing order and with no packet at the front between them.
+struct fck_run {
+	int64_t last;
+	uint64_t fills;   // seen for the first time
+	uint64_t repeats; // seen before
+	bool like_mirror; // the first packet looks like a copy of the one seen before
+};
+
+struct fck_tally {
+	uint64_t retransmitted;
+	uint64_t duplicated;
+	uint64_t reordered;
+};
+
+struct fck_sequence {
+	int64_t highest;
+	struct fck_ranges seen;
+	struct fck_ranges jumps; // sorted since each begins behind the highest position of its time
+	struct fck_repeat *repeats;
+	uint64_t repeats_count;
+	uint64_t repeats_room;
+	struct fck_run run;
+	struct fck_tally tally;
+	struct fck_recent *recent; // FCK_RECENT of them; NULL before the first packet
+};
+
+struct fck_sighting {
+	int64_t position;
+	uint32_t span; // PSNs used: more than 1 for a read request only
+	bool has_icrc;
+	uint32_t icrc;
+	uint64_t time;
+};
+
+void fck_sequence_free(struct fck_sequence *sequence);
+// Position of a PSN; the first one of a sequence is its own position.
+int64_t fck_sequence_place(const struct fck_sequence *sequence, uint32_t psn);
+// 1: a position not seen before; 0: a repeat; -ENOMEM. Times further apart than `window` are no mirror duplicate.
+int fck_sequence_add(struct fck_sequence *sequence, const struct fck_sighting *sighting, uint64_t window);
+// The highest position had `more` PSNs behind it. -ENOMEM.
+int fck_sequence_extend(struct fck_sequence *sequence, uint32_t more);
+// The tally with the unfinished run counted.
+struct fck_tally fck_sequence_tally(const struct fck_sequence *sequence);
+
+// How many positions from `first` to `last` were seen.
+uint64_t fck_ranges_covered(const struct fck_ranges *ranges, int64_t first, int64_t last);
+// The nearest position seen above / below; there must be one.
+int64_t fck_ranges_above(const struct fck_ranges *ranges, int64_t position);
+int64_t fck_ranges_below(const struct fck_ranges *ranges, int64_t position);
+
+// Makes room for one item more: `*items` points to `*room` items of `size` bytes, `count` in use. -ENOMEM.
+int fck_reserve(void **items, uint64_t *room, uint64_t count, uint64_t size);
+
+#endif
