@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from flowcheck_net.spec.check_topology import Device
-from flowcheck_net.spec.explain import did_you_mean
+from flowcheck_net.spec.explain import Words, did_you_mean
 from flowcheck_net.spec.groups import AXES, data_parallel_size, gradient_groups
 from flowcheck_net.spec.job import JobSpec, RingSpec
 from flowcheck_net.spec.yamlpos import Fault
@@ -28,6 +28,7 @@ def check_job(job: JobSpec) -> Iterator[Fault]:
 def check_job_places(job: JobSpec, known: dict[str, Device]) -> Iterator[Fault]:
     """Every rank must run on a host and NIC of the topology, given as its devices by name."""
     hosts = {name: device for name, device in known.items() if device.kind == "hosts"}
+    words = Words(hosts)
     for i, place in enumerate(job.ranks):
         host = hosts.get(place.host)
         if host is not None:
@@ -37,8 +38,8 @@ def check_job_places(job: JobSpec, known: dict[str, Device]) -> Iterator[Fault]:
         elif place.host in known:
             yield Fault(("ranks", i, "host"), f"'{place.host}' is no host: it is in {known[place.host].kind}")
         else:
-            cure = did_you_mean(place.host, hosts)
-            yield Fault(("ranks", i, "host"), f"there is no host '{place.host}' in the topology", cure)
+            message = f"there is no host '{place.host}' in the topology"
+            yield Fault(("ranks", i, "host"), message, words.cure(place.host))
 
 
 def _nccl(job: JobSpec) -> Iterator[Fault]:
@@ -59,7 +60,7 @@ def _rank_numbers(job: JobSpec) -> Iterator[Fault]:
         if place.rank in first:
             yield Fault(("ranks", i, "rank"), f"rank {place.rank} is in ranks.{first[place.rank]} already")
         elif place.rank >= count:
-            yield Fault(("ranks", i, "rank"), f"{count} ranks are numbered 0 to {count - 1} (found {place.rank})")
+            yield Fault(("ranks", i, "rank"), f"ranks are numbered 0 to {count - 1} (found {place.rank})")
         first.setdefault(place.rank, i)
 
 
@@ -108,7 +109,7 @@ def _rings(job: JobSpec) -> Iterator[Fault]:
     first: dict[tuple[str, int], int] = {}
     for i, ring in enumerate(job.rings):
         if ring.channel >= job.nccl.channels:
-            words = f"{job.nccl.channels} channels are numbered 0 to {job.nccl.channels - 1} (found {ring.channel})"
+            words = f"must be less than nccl.channels = {job.nccl.channels} (found {ring.channel})"
             yield Fault(("rings", i, "channel"), words)
         key = (ring.group, ring.channel)
         if key in first:

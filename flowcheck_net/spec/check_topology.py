@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flowcheck_net.spec.base import split_end
-from flowcheck_net.spec.explain import did_you_mean
+from flowcheck_net.spec.explain import Words, did_you_mean
 from flowcheck_net.spec.topology import CheckpointNode, Host, Topology
 from flowcheck_net.spec.yamlpos import DocPath, Fault
 
@@ -91,9 +91,10 @@ def _duplicate_addresses(topology: Topology) -> Iterator[Fault]:
 
 def _links(topology: Topology) -> Iterator[Fault]:
     known = devices(topology)
+    names = Words(known)
     used: dict[str, int] = {}
     for i, link in enumerate(topology.links):
-        faults = [fault for side, end in enumerate(link) for fault in _link_end(end, ("links", i, side), known)]
+        faults = [fault for side, end in enumerate(link) for fault in _link_end(end, ("links", i, side), known, names)]
         yield from faults
         for side, end in enumerate(link):
             if end in used:
@@ -103,11 +104,11 @@ def _links(topology: Topology) -> Iterator[Fault]:
             yield from _cable(link, ("links", i), known)
 
 
-def _link_end(end: str, path: DocPath, known: dict[str, Device]) -> Iterator[Fault]:
+def _link_end(end: str, path: DocPath, known: dict[str, Device], names: Words) -> Iterator[Fault]:
     name, port = split_end(end)
     device = known.get(name)
     if device is None:
-        yield Fault(path, f"there is no device '{name}'", did_you_mean(name, known))
+        yield Fault(path, f"there is no device '{name}'", names.cure(name))
     elif port not in device.ports:
         yield Fault(path, f"{name} has no {device.port_word} '{port}'", did_you_mean(port, device.ports))
 

@@ -1,7 +1,8 @@
 """pydantic's errors in the words of a network engineer, with what to write instead."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -9,6 +10,8 @@ from pydantic_core import ErrorDetails
 
 from flowcheck_net.spec.yamlpos import DocPath, Fault
 
+_COMPARED = 64
+"""Words that a misspelt one is compared with."""
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -34,17 +37,40 @@ _SHAPES = {
 }
 
 
+class Words:
+    """The words that would have been right, and which of them was probably meant."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._words = sorted(set(known), key=lambda word: (word.casefold(), word))
+        self._folded = [word.casefold() for word in self._words]
+
+    def cure(self, word: object) -> str:
+        """``did you mean 'x'?`` where a word is close, else the known words (up to 12 of them)."""
+        meant = self.nearest(word)
+        if meant:
+            return f"did you mean '{meant}'?"
+        if not self._words:
+            return ""
+        return "known: " + ", ".join(self._words[:12]) + (", ..." if len(self._words) > 12 else "")
+
+    def nearest(self, word: object) -> str:
+        """The closest word, the first of equals; empty where none is close."""
+        text = str(word).casefold()
+        low, high = 0, len(self._words)
+        if high > _COMPARED:  # a job of another fabric has thousands of unknown hosts: compare alphabetic neighbours
+            middle = bisect_left(self._folded, text)
+            low, high = max(0, middle - _COMPARED // 2), middle + _COMPARED // 2
+        close = get_close_matches(text, self._folded[low:high], n=4, cutoff=0.6)
+        if not close:
+            return ""
+        best = SequenceMatcher(a=close[0], b=text).ratio()
+        equals = (folded for folded in close if SequenceMatcher(a=folded, b=text).ratio() >= best)
+        return self._words[self._folded.index(min(equals))]
+
+
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` where a known word is close, else the known words (up to 12 of them)."""
-    words = sorted(set(known))
-    by_fold = {w.casefold(): w for w in words}
-    close = get_close_matches(str(word).casefold(), by_fold, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{by_fold[close[0]]}'?"
-    if not words:
-        return ""
-    shown = ", ".join(words[:12])
-    return f"known: {shown}, ..." if len(words) > 12 else f"known: {shown}"
+    """The cure for one unknown word."""
+    return Words(known).cure(word)
 
 
 def show(value: object) -> str:
@@ -64,7 +90,13 @@ def show(value: object) -> str:
 def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
     """Every fault of a document that does not fit its model."""
     for detail in error.errors(include_url=False):
-        yield _fault(detail, model)
+        if not _is_echo(detail):
+            yield _fault(detail, model)
+
+
+def _is_echo(detail: ErrorDetails) -> bool:
+    """Pydantic counts only entries that are right: a list that is long enough but has a wrong entry is no new fault."""
+    return detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 
 def _fault(detail: ErrorDetails, model: type[BaseModel]) -> Fault:
@@ -77,6 +109,8 @@ def _fault(detail: ErrorDetails, model: type[BaseModel]) -> Fault:
     if kind == "extra_forbidden":
         return Fault(path, "unknown key", did_you_mean(path[-1], _keys_at(model, path[:-1])), at_key=True)
     message, cure = _value_words(kind, detail.get("ctx", {}), found, path)
+    if path[-1:] == ("management",):
+        return Fault(path, message, cure)  # what was found may be a secret
     return Fault(path, f"{message} (found {show(found)})", cure, at_key=detail["loc"][-1:] == ("[key]",))
 
 
@@ -85,7 +119,7 @@ def _value_words(kind: str, ctx: Mapping[str, Any], found: object, path: DocPath
     if kind in _KINDS:
         return f"must be {_KINDS[kind]}", _type_cure(kind, found, path)
     if kind == "literal_error":
-        return "must be " + _one_of(ctx["expected"]), did_you_mean_literal(found, ctx["expected"])
+        return _literal_words(found, ctx["expected"])
     if kind == "string_pattern_mismatch":
         return _shape(path)
     if kind == "value_error":
@@ -107,15 +141,13 @@ def _value_words(kind: str, ctx: Mapping[str, Any], found: object, path: DocPath
     return {"finite_number": "must be a finite number"}.get(kind, f"not valid ({kind})"), ""
 
 
-def _one_of(expected: str) -> str:
-    return "one of " + expected.replace(" or ", ", ").replace("'", "") if " or " in expected else expected
-
-
-def did_you_mean_literal(found: object, expected: str) -> str:
-    """The closest of pydantic's list of literals, if one is close."""
+def _literal_words(found: object, expected: str) -> tuple[str, str]:
+    """From pydantic's ``'a', 'b' or 'c'``."""
     words = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    cure = did_you_mean(found, words)
-    return cure if cure.startswith("did you mean") else ""
+    if len(words) == 1:
+        return f"this version knows {words[0]} only", ""
+    meant = Words(words).nearest(found)
+    return f"must be one of {', '.join(words)}", f"did you mean '{meant}'?" if meant else ""
 
 
 def _type_cure(kind: str, found: object, path: DocPath) -> str:

@@ -133,7 +133,8 @@ def _read_text(path: Path) -> str:
 
 def _syntax_problem(error: MarkedYAMLError, source: str) -> Problem:
     mark = error.problem_mark or error.context_mark
-    what = " ".join(part for part in (error.context, error.problem) if part)
+    begun = f" (begun in line {error.context_mark.line + 1})" if error.context_mark is not None else ""
+    what = ": ".join(part for part in (f"{error.context or ''}{begun}".strip(), error.problem) if part)
     cure = "indent with spaces" if "'\\t'" in what else ""
     line, column = (mark.line + 1, mark.column + 1) if mark is not None else (0, 0)
     return Problem(source, line, column, "", f"not valid YAML: {' '.join(what.split())}", cure)
