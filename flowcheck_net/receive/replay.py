@@ -10,6 +10,8 @@ from flowcheck_net.receive.capture_file import Content, link_type_name, open_con
 from flowcheck_net.receive.native import Core, FileReport, FileState
 from flowcheck_net.receive.records import Capture, Records
 
+_NO_NAMES = frozenset({"", "-"})
+"""A capture that came through a pipe calls its interface "-"."""
 _FOREIGN_HINT = "give a pcap or pcapng file, plain or gzip; others can be converted with `editcap -F pcapng IN OUT`"
 
 
@@ -81,7 +83,7 @@ def _note_interfaces(path: Path, report: FileReport, findings: _Findings) -> Non
 
 def _port_name(path: Path, interface: str, captures: Mapping[str, str]) -> str:
     """The capture port of an interface: as asked for by file or interface name, else its own name, else the file's."""
-    own = interface or stem(path)
+    own = stem(path) if interface in _NO_NAMES else interface
     return captures.get(str(path)) or captures.get(own) or own
 
 
