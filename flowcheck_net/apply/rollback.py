@@ -1,6 +1,6 @@
 """Undo the last run, and nothing else: the inverse of our own steps, refused where our sessions were changed since."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.apply.compare import sentence
@@ -25,7 +25,7 @@ class RollbackReport:
 
 
 def rollback(
-    journal: Journal, reach: Reach, *, job: str | None = None, forget: Collection[SwitchName] = ()
+    journal: Journal, reach_for: Callable[[str], Reach], *, job: str | None = None, forget: Collection[SwitchName] = ()
 ) -> RollbackReport:
     """Restore the sessions that our job had before its last run, whether that run was finished or cut off.
 
@@ -33,7 +33,7 @@ def rollback(
 
     Args:
         journal: held exclusively for the time of the call.
-        reach: the way to the switches.
+        reach_for: the way to the switches for a job, which decides what is ours.
         job: whose last run; None: the last run of all.
         forget: switches that are gone for good.
 
@@ -44,6 +44,7 @@ def rollback(
     """
     with journal.exclusive():
         run = journal.open_run() or journal.last_run(job)
+        reach = reach_for(run.job if run else job or "")
         if run is None or run.result is RunResult.ROLLED_BACK:
             why = f"{run} is rolled back already" if run else "the journal has no run"
             reach.tell(Event(None, "unchanged", f"nothing to undo: {why}"))
@@ -80,5 +81,5 @@ def _refuse_strange(run: Run, switches: Sequence[RunSwitch], reach: Reach) -> No
     if found:
         raise NotRolledBack(
             f"changed by someone else since {run}: {'; '.join(found)}",
-            hint="nothing was written; put the named sessions back as they were after the run, then call rollback again",
+            hint="nothing was written; put the named sessions back as the run left them, then call rollback again",
         )

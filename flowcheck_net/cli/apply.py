@@ -1,0 +1,84 @@
+"""``flowcheck-net apply``: program the planned mirror sessions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flowcheck_net.cli.switches import PLAN, Teller, forget_option, reach_for, read_plan, state_dir_option, styled
+
+if TYPE_CHECKING:
+    from flowcheck_net.apply.engine import ApplyReport
+
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command("apply")
+@click.argument("plan_file", metavar="PLAN", type=PLAN)
+@click.option("--dry-run", is_flag=True, help="Read the switches and show what would change; write nothing.")
+@click.option("--resume", is_flag=True, help="Finish the run of this plan that was cut off.")
+@forget_option
+@state_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def command(
+    plan_file: Path, state_dir: Path, forget: tuple[str, ...], *, dry_run: bool, resume: bool, as_json: bool
+) -> None:
+    """Program the mirror sessions of PLAN: all switches, or none.
+
+    Only sessions named fcn-JOB-NUMBER are ever written. Our sessions on switches that the plan no longer uses are
+    removed. Exit code 7: a switch failed and everything is as before; 8: a named switch is not.
+    """
+    from flowcheck_net.apply.engine import apply_plan, propose, resume_plan
+    from flowcheck_net.apply.journal import Journal
+    from flowcheck_net.cli.output import emit_json
+    from flowcheck_net.ids import SwitchName
+
+    if dry_run and resume:
+        raise click.UsageError("--dry-run and --resume exclude each other")
+    plan, digest = read_plan(plan_file)
+    teller = Teller(quiet=as_json)
+    reach = reach_for(plan.job.name, state_dir, teller)
+    gone = frozenset(SwitchName(name) for name in forget)
+    with Journal(state_dir / "journal.sqlite") as journal:
+        if dry_run:
+            report = propose(plan, journal, reach, forget=gone)
+            if as_json:
+                emit_json(_proposal_json(report))
+            else:
+                _show(report)
+            return
+        try:
+            (resume_plan if resume else apply_plan)(plan, digest, journal, reach, forget=gone)
+        finally:
+            if as_json:
+                emit_json(teller.to_json())
+
+
+def _proposal_json(report: "ApplyReport") -> dict[str, object]:
+    from flowcheck_net.apply.compare import session_lines
+
+    return {
+        "verdict": "dry run",
+        "switches": [
+            {
+                "switch": t.address.name,
+                "steps": [{"kind": s.kind.value, "session": session_lines(s.session)} for s in t.steps],
+                "foreign": [s.name for s in t.actual.foreign],
+            }
+            for t in report.targets
+        ],
+    }
+
+
+def _show(report: "ApplyReport") -> None:
+    from flowcheck_net.apply.compare import unified
+
+    for target in report.targets:
+        name = target.address.name
+        foreign = ", ".join(s.name for s in target.actual.foreign)
+        note = f"; foreign, not touched: {foreign}" if foreign else ""
+        styled(f"{name}: {len(target.steps)} steps{note}", "bold")
+        for line in unified(name, target.wanted, target.actual):
+            styled(line, _DIFF_STYLES.get(line[0], ""))
+    changing = sum(1 for t in report.targets if t.steps)
+    styled(f"verdict: dry run: {changing} of {len(report.targets)} switches would change, nothing was written")

@@ -1,0 +1,98 @@
+"""What apply, verify and rollback share: their options, the plan file, the state directory, progress lines."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from flowcheck_net.apply.reach import Event, Reach
+    from flowcheck_net.plan.plan import Plan
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+PLAN = click.Path(path_type=Path, exists=True, dir_okay=False)
+STYLES = {"written": "green", "restored": "yellow", "failed": "red", "not restored": "red", "not rolled back": "red"}
+
+
+def state_dir_option(function: Command) -> Command:
+    """``--state-dir``, given to the command as ``state_dir``."""
+    return click.option(
+        "--state-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=default_state_dir,
+        show_default="$XDG_STATE_HOME/flowcheck-net, or ~/.local/state/flowcheck-net",
+        help="Where the journal of past applies is kept (and the fake switches).",
+    )(function)
+
+
+def forget_option(function: Command) -> Command:
+    """``--forget SWITCH``, given to the command as ``forget``."""
+    return click.option(
+        "--forget",
+        multiple=True,
+        metavar="SWITCH",
+        help="A switch of earlier runs that is gone for good: leave it out. May be given several times.",
+    )(function)
+
+
+def default_state_dir() -> Path:
+    """The XDG state directory's part that is ours."""
+    base = os.environ.get("XDG_STATE_HOME")
+    # The XDG rule: a relative path is to be ignored.
+    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
+    return root / "flowcheck-net"
+
+
+def read_plan(path: Path) -> "tuple[Plan, str]":
+    """The plan and its digest; raises StalePlan."""
+    from flowcheck_net.errors import StalePlan
+    from flowcheck_net.plan.plan import plan_from_json
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StalePlan(f"{path} cannot be read: {error}", hint="make one with `flowcheck-net plan`") from error
+    plan = plan_from_json(text, str(path))
+    return plan, str(json.loads(text)["digest"])
+
+
+def reach_for(job: str, state_dir: Path, tell: "Callable[[Event], None]") -> "Reach":
+    """The way to the switches through the driver registry; sessions of ``job`` count as ours."""
+    from flowcheck_net.apply.reach import Reach
+    from flowcheck_net.drivers.registry import open_driver
+
+    return Reach(connect=lambda address: open_driver(address, job, state_dir), tell=tell)
+
+
+class Teller:
+    """Shows what happens as it happens; keeps it for ``--json``."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._events: list[dict[str, str | None]] = []
+
+    def __call__(self, event: "Event") -> None:
+        """One thing happened."""
+        self._events.append({"switch": event.switch, "result": event.result, "detail": event.detail})
+        if not self._quiet:
+            line = f"{event.switch or 'verdict'}: {event.result}" + (f": {event.detail}" if event.detail else "")
+            styled(line, STYLES.get(event.result, ""))
+
+    def to_json(self) -> dict[str, object]:
+        """The verdict and every event on a switch, in order; the verdict is ``refused`` where nothing was begun."""
+        verdicts = [e["result"] for e in self._events if e["switch"] is None]
+        switches = [e for e in self._events if e["switch"] is not None]
+        return {"verdict": verdicts[-1] if verdicts else "refused", "events": switches}
+
+
+def styled(line: str, style: str = "") -> None:
+    """One unwrapped line on standard output, coloured on a terminal unless NO_COLOR is set."""
+    from rich.text import Text
+
+    from flowcheck_net.cli.output import console
+
+    console().print(Text(line, style=style), soft_wrap=True)
