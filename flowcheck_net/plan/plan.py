@@ -1,10 +1,19 @@
 """The plan: frozen, self-contained, canonical JSON with a digest. It is the whole configuration of all later steps."""
 
+import hashlib
+import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NicName, NodeName, PortName, SwitchName
+from flowcheck_net.errors import StalePlan
+from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NodeName, PortName, SwitchName
 from flowcheck_net.intent import Direction, MirrorSession, SwitchAddress
-from flowcheck_net.model.job import Job
+from flowcheck_net.model.expect import Expectation, expect
+from flowcheck_net.model.job import Job, RankPlace
+from flowcheck_net.plan.codec import Codec, FormError
+
+if TYPE_CHECKING:
+    from flowcheck_net.spec.load import Specs
 
 PLAN_VERSION = 1
 
@@ -45,6 +54,10 @@ class PlannedHop:
     """``Point.id``"""
     copies: int
     """Copies of each packet that arrive at all capture ports together (more than 1: unavoidable double mirroring)."""
+    counted: bool = True
+    """False: it is seen, but the failure-domain rules of the policy do not let it count for its ring."""
+    also: tuple[str, ...] = ()
+    """``Point.id`` of the other chosen points that see the same hop: each gives one copy more."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,6 +89,16 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class StageProof:
+    """One stage of the lexicographic objective."""
+
+    name: str
+    value: int
+    bound: int
+    """Nothing smaller is possible, the stages before it being what they are; equal to ``value`` when proven optimal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """What the solver proved."""
 
@@ -86,6 +109,22 @@ class Proof:
     """Best bound on the last stage of the objective."""
     gap: float
     """Relative gap; 0 means proven optimal."""
+    stages: tuple[StageProof, ...] = ()
+    """In the order of the objective."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CaptureLoad:
+    """How full a used capture port is, by the policy's rate model."""
+
+    capture: CapturePort
+    switch: SwitchName
+    port: PortName
+    """The switch port that it hangs on: the mirror destination."""
+    load: int
+    """Mbit/s of all its sources together."""
+    capacity: int
+    """Mbit/s, headroom taken off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +162,140 @@ class Plan:
     cost: Cost
     proof: Proof
     picture: Picture
+    loads: tuple[CaptureLoad, ...] = ()
+    """The capture ports in use, sorted."""
 
 
-# to be written by the owner of this file (plan helper):
-#   def plan_to_json(plan: Plan) -> str: canonical JSON: sorted keys, {"version": 1, "digest": sha256 of the rest, ...}
-#   def plan_from_json(text: str, source: str) -> Plan: raises StalePlan on a wrong digest or version
-_ = (NicName,)
+_ROWS: frozenset[type] = frozenset({RankPlace, PlannedHop, RingCoverage})
+"""Written as arrays in field order: there are thousands of them."""
+
+
+def plan_to_json(plan: Plan) -> str:
+    """The plan as canonical JSON: sorted keys, no spaces, ASCII, one line, a newline at the end.
+
+    ``version`` is ``PLAN_VERSION``; ``digest`` is the SHA-256 (hex) of the same text without ``digest`` and newline.
+    """
+    body: dict[str, object] = {"version": PLAN_VERSION, **Codec(_ROWS).encode(plan)}
+    return _canonical({**body, "digest": _digest(body)}) + "\n"
+
+
+def plan_from_json(text: str, source: str) -> Plan:
+    """The plan in ``text``; ``source`` names the file in messages. Key order and white space do not matter.
+
+    Raises:
+        StalePlan: Not a plan, another version, altered after it was written, or inconsistent in itself.
+    """
+    try:
+        body = _document(text)
+        plan = Codec(_ROWS).decode(body, Plan, "plan")
+        _check_references(plan)
+    except FormError as error:
+        raise StalePlan(f"{ascii(source)[1:-1]}: {error}", hint=_CURE) from None
+    return plan
+
+
+def expectation(plan: Plan) -> Expectation:
+    """What must be seen of every hop of the job when the plan is in force."""
+    capture = {point.id: point.capture for point in plan.points}
+    observed = {
+        (hop.group, hop.channel, hop.index): (tuple(sorted({capture[p] for p in (hop.point, *hop.also)})), hop.copies)
+        for hop in plan.hops
+    }
+    return expect(plan.job, observed)
+
+
+def verify_inputs(plan: Plan, specs: "Specs") -> None:
+    """Prove that the plan was made from these very inputs.
+
+    Raises:
+        StalePlan: Names each of topology, job and policy that changed since.
+    """
+    from flowcheck_net.spec.load import fingerprint  # pydantic and YAML only where they are needed
+
+    now = Fingerprint(*fingerprint(specs))
+    changed = [name for name in ("topology", "job", "policy") if getattr(now, name) != getattr(plan.fingerprint, name)]
+    if changed:
+        raise StalePlan(f"changed since the plan was made: {', '.join(changed)}", hint="run `flowcheck-net plan` again")
+
+
+_CURE = "plans are written by `flowcheck-net plan` and never edited; run it again"
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _digest(body: dict[str, object]) -> str:
+    return hashlib.sha256(_canonical(body).encode("ascii")).hexdigest()
+
+
+def _document(text: str) -> dict[str, object]:
+    """The fields of the plan, once version and digest are proven."""
+    try:
+        body = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise FormError(f"not a plan: {error}") from None
+    if not isinstance(body, dict) or "version" not in body or "digest" not in body:
+        raise FormError("not a plan: no version and digest")
+    digest = body.pop("digest")
+    if body["version"] != PLAN_VERSION or isinstance(body["version"], bool):
+        raise FormError(f"plan version {ascii(body['version'])[:40]}, this program reads version {PLAN_VERSION}")
+    if digest != _digest(body):
+        raise FormError("the digest does not fit the content: the file was altered or cut")
+    del body["version"]
+    return body
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FormError("not a plan: a key stands twice in one object")
+    return found
+
+
+def _no_constant(word: str) -> object:
+    raise FormError(f"not a plan: {word} is not a number")
+
+
+def _check_references(plan: Plan) -> None:
+    """Everything named exists, so that no later step meets a name it cannot look up."""
+    for number, place in enumerate(plan.job.places):
+        _require(place.rank == number, f"plan.job.places[{number}]: rank {place.rank} is out of order")
+    for ring in plan.job.rings:
+        known = all(0 <= rank < len(plan.job.places) for rank in ring.ranks)
+        _require(
+            known and len(ring.ranks) > 1, f"plan.job.rings: {ring.group}/{ring.channel} names unknown ranks or too few"
+        )
+        _require(
+            len(ring.qpns) in (0, ring.size), f"plan.job.rings: {ring.group}/{ring.channel} has qpns for some hops only"
+        )
+    switches = {switch.name for switch in plan.switches}
+    sources: dict[tuple[SwitchName, CapturePort], set[tuple[PortName, str]]] = {}
+    for planned in plan.sessions:
+        _require(planned.switch in switches, f"plan.sessions: unknown switch {planned.switch!a}")
+        _require((planned.switch, planned.capture) not in sources, f"plan.sessions: two to {planned.capture!a}")
+        pairs = {(s.port, s.direction.value) for s in planned.session.sources}
+        sources[planned.switch, planned.capture] = pairs
+    for point in plan.points:
+        found = (point.port, point.direction.value) in sources.get((point.switch, point.capture), ())
+        _require(found, f"plan.points: no session watches {point.id!a}")
+    _require(len({p.id for p in plan.points}) == len(plan.points), "plan.points: a point stands twice")
+    _require(sum(len(s) for s in sources.values()) == len(plan.points), "plan.sessions: a source is not a point")
+    _check_hops(plan, {point.id for point in plan.points})
+
+
+def _check_hops(plan: Plan, points: set[str]) -> None:
+    sizes = {(ring.group, ring.channel): ring.size for ring in plan.job.rings}
+    _require(len(sizes) == len(plan.job.rings), "plan.job.rings: a ring stands twice")
+    for hop in plan.hops:
+        name = f"plan.hops: {hop.group!a}/{hop.channel} hop {hop.index}"
+        _require(0 <= hop.index < sizes.get((hop.group, hop.channel), 0), f"{name}: no such hop")
+        _require(points.issuperset((hop.point, *hop.also)), f"{name}: unknown point")
+        _require(hop.copies == 1 + len(hop.also), f"{name}: copies and points differ")
+    covered = sorted((c.group, c.channel) for c in plan.coverage)
+    _require(covered == sorted(sizes), "plan.coverage: not exactly one line a ring")
+
+
+def _require(fits: bool, message: str) -> None:
+    if not fits:
+        raise FormError(message)

@@ -1,0 +1,211 @@
+"""``flowcheck-net plan``: choose the observation points and write the plan."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flowcheck_net.errors import PlanError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from flowcheck_net.plan.plan import Plan
+
+_FILE = click.Path(path_type=Path)
+_HOPS_SHOWN = 6
+
+
+@click.command("plan")
+@click.argument("directory", required=False, type=_FILE)
+@click.option("--topology", type=_FILE, help="Topology file, instead of DIRECTORY/topology.yaml.")
+@click.option("--job", type=_FILE, help="Job file, instead of DIRECTORY/job.yaml.")
+@click.option("--policy", type=_FILE, help="Policy file, instead of DIRECTORY/policy.yaml.")
+@click.option("-o", "--output", type=_FILE, help="Write the plan here; an existing plan is replaced in one step.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan itself, as it is written to the file.")
+@click.option("--explain", is_flag=True, help="Show also the solver's proof, stage by stage.")
+def command(
+    directory: Path | None,
+    topology: Path | None,
+    job: Path | None,
+    policy: Path | None,
+    output: Path | None,
+    *,
+    as_json: bool,
+    explain: bool,
+) -> None:
+    """Choose the observation points for the fabric and job of DIRECTORY.
+
+    Every data-parallel ring is seen with the copies that the policy wants, or the command ends with exit code 3, names
+    the rings and the limit that forbids it, and says what would do.
+    """
+    from flowcheck_net.cli.output import console
+    from flowcheck_net.plan.make import make_plan
+    from flowcheck_net.plan.plan import plan_to_json
+    from flowcheck_net.spec.load import load_specs, spec_paths
+
+    if directory is None and None in (topology, job, policy):
+        raise click.UsageError("give DIRECTORY, or all of --topology, --job and --policy")
+    usual = spec_paths(directory or Path())
+    specs = load_specs(topology or usual[0], job or usual[1], policy or usual[2])
+    errors = console(stderr=True)
+    with errors.status("planning") as status:
+        plan = make_plan(specs, _tell(status.update) if errors.is_terminal else None)
+    text = plan_to_json(plan)
+    if output is not None:
+        write_plan(output, text)
+    if as_json:
+        click.echo(text, nl=False)
+        return
+    _show(console(), plan, proof=explain)
+    if output is not None:
+        click.echo(f"written: {output}")
+
+
+def _tell(update: Callable[[str], None]) -> Callable[[str], None]:
+    def tell(words: str) -> None:
+        update(words)
+
+    return tell
+
+
+def write_plan(path: Path, text: str) -> None:
+    """Write the plan in one step: the file holds the old content or the new one, never a part of either.
+
+    Raises:
+        PlanError: Something that is not a plan is there already, or the place cannot be written.
+    """
+    try:
+        _refuse_other_content(path)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.chmod(0o644)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise PlanError(f"{path} cannot be written: {error.strerror}", hint="choose another place with -o") from None
+
+
+def _refuse_other_content(path: Path) -> None:
+    """A file is replaced only if it looks like a plan of ours, whatever its version or digest."""
+    if not path.exists():
+        return
+    if path.is_dir():
+        raise PlanError(f"{path} is a directory", hint="name a file, such as plan.json")
+    start = path.read_bytes()
+    if start.strip() and not (start.startswith(b"{") and b'"digest"' in start and b'"fingerprint"' in start):
+        raise PlanError(
+            f"{path} exists and is not a plan; it was left as it is", hint="choose another name, or remove it"
+        )
+
+
+def _show(out: "Console", plan: "Plan", *, proof: bool) -> None:
+    """The plan for a person."""
+    out.print(_points(plan))
+    out.print(_coverage(plan))
+    for line in _cost_lines(plan):
+        out.print(line)
+    if proof:
+        for stage in plan.proof.stages:
+            out.print(f"  {stage.name}: {stage.value:,} (proven bound {stage.bound:,})")
+
+
+def _table(title: str, *columns: tuple[str, str]) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name, justify in columns:
+        table.add_column(name, justify="right" if justify == "right" else "left")
+    return table
+
+
+def _points(plan: "Plan") -> "Table":
+    table = _table(
+        f"Observation points of {plan.job.name}",
+        ("switch", ""),
+        ("port", ""),
+        ("direction", ""),
+        ("shows hops", ""),
+        ("session", ""),
+        ("capture port", ""),
+        ("full to", "right"),
+    )
+    shown: dict[str, list[str]] = {}
+    for hop in plan.hops:
+        for seen_at in (hop.point, *hop.also):
+            shown.setdefault(seen_at, []).append(f"{hop.group}/{hop.channel}/{hop.index}")
+    session = {(s.switch, s.capture): s.session for s in plan.sessions}
+    load = {(item.switch, item.capture): item for item in plan.loads}
+    for point in plan.points:
+        used = load[point.switch, point.capture]
+        planned = session[point.switch, point.capture]
+        table.add_row(
+            point.switch,
+            point.port,
+            point.direction.value,
+            _some(shown.get(point.id, [])),
+            planned.name + (f" ({len(planned.filters)} filters)" if planned.filters else ""),
+            point.capture,
+            f"{_rate(used.load)} of {_rate(used.capacity)}, {used.load / used.capacity:.0%}",
+        )
+    return table
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _HOPS_SHOWN} more" if len(names) > _HOPS_SHOWN else ""
+    return " ".join(names[:_HOPS_SHOWN]) + more
+
+
+def _rate(mbps: int) -> str:
+    return f"{mbps / 1000:g}G"
+
+
+def _coverage(plan: "Plan") -> "Table":
+    from rich.text import Text
+
+    columns = (("ring", ""), ("ranks", "right"), ("hops seen", ""), ("copies", "right"), ("wanted", "right"), ("", ""))
+    table = _table("Coverage", *columns)
+    sizes = {(ring.group, ring.channel): ring.size for ring in plan.job.rings}
+    seen: dict[tuple[str, int], list[str]] = {}
+    for hop in plan.hops:
+        seen.setdefault((hop.group, hop.channel), []).append(f"{hop.index}{'' if hop.counted else ' (not counted)'}")
+    for ring in plan.coverage:
+        short = ring.copies < ring.wanted
+        table.add_row(
+            f"{ring.group}/{ring.channel}",
+            str(sizes[ring.group, ring.channel]),
+            _some(seen.get((ring.group, ring.channel), [])),
+            str(ring.copies),
+            str(ring.wanted),
+            Text("all that its network hops can give", "yellow") if short else Text("complete", "green"),
+        )
+    return table
+
+
+def _cost_lines(plan: "Plan") -> list[str]:
+    from flowcheck_net.model.job import Protocol
+
+    cost = plan.cost
+    protocol = plan.job.wire.nccl.protocol
+    overhead = {Protocol.LL: 2.0, Protocol.LL128: 16 / 15, Protocol.SIMPLE: 1.0}[protocol]
+    ratio = cost.mirrored_bytes / cost.gradient_bytes
+    sessions = f"{cost.sessions} session{'s' if cost.sessions != 1 else ''}"
+    switches = f"{cost.switches} switch{'es' if cost.switches != 1 else ''}"
+    return [
+        f"mirrored: {cost.mirrored_bytes:,} bytes a step, {ratio:.2f} per gradient byte"
+        f" (bound of a perfect observer: 1, times {overhead:.3g} for {protocol})",
+        f"duplicate: {cost.duplicate_bytes:,} bytes a step",
+        f"programmed: {sessions} on {switches}",
+        f"proof: {plan.proof.status}, gap {plan.proof.gap:.2%} ({plan.proof.solver})",
+    ]

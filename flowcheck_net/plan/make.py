@@ -1,0 +1,103 @@
+"""Specs -> a checked plan."""
+
+from collections.abc import Callable, Iterable
+
+from flowcheck_net.errors import PlanError
+from flowcheck_net.ids import CapturePort, HostName, NodeName, SwitchName
+from flowcheck_net.model.build import build_job
+from flowcheck_net.model.fabric import Fabric
+from flowcheck_net.model.job import Job
+from flowcheck_net.plan.assemble import Assembled, assemble
+from flowcheck_net.plan.candidates import build_problem
+from flowcheck_net.plan.check import check
+from flowcheck_net.plan.explain import explain
+from flowcheck_net.plan.plan import Fingerprint, Picture, Plan
+from flowcheck_net.plan.problem import PlanningProblem
+from flowcheck_net.plan.solve import Solved, solve
+from flowcheck_net.spec.base import split_end
+from flowcheck_net.spec.load import Specs, fingerprint
+
+
+def make_plan(specs: Specs, progress: Callable[[str], None] | None = None) -> Plan:
+    """The optimal plan, checked by code that knows nothing of how it was made.
+
+    Args:
+        specs: The three input files.
+        progress: Called with a line of words at each step.
+
+    Raises:
+        Infeasible: No choice of observation points will do; the message names the rings and the limit.
+        PlanError: The job or the fabric cannot be planned, or the checker disagrees with the planner.
+    """
+    tell = progress if progress is not None else _silent
+    tell("reading the fabric")
+    fabric = Fabric.from_spec(specs.topology)
+    job = build_job(specs.job, specs.topology)
+    tell("listing what can be watched")
+    problem = build_problem(fabric, job, specs.policy)
+    solved = solve(problem, progress)
+    if solved is None:
+        tell("no plan exists: looking for the limit that forbids it")
+        raise explain(problem).error()
+    plan = _plan(specs, fabric, job, problem, solved)
+    tell("checking the plan")
+    violations = check(plan, problem)
+    if violations:
+        faults = "\n  ".join(str(v) for v in violations)
+        raise PlanError(
+            f"the planner and its checker disagree; no plan was made:\n  {faults}",
+            hint="this is a fault of the planner: report it with the three input files",
+        )
+    return plan
+
+
+def _silent(words: str) -> None:
+    del words
+
+
+def _plan(specs: Specs, fabric: Fabric, job: Job, problem: PlanningProblem, solved: Solved) -> Plan:
+    parts = assemble(problem, solved.choice)
+    touched = sorted({planned.switch for planned in parts.sessions})
+    return Plan(
+        fingerprint=Fingerprint(*fingerprint(specs)),
+        job=job,
+        switches=tuple(fabric.address(switch) for switch in touched),
+        points=parts.points,
+        sessions=parts.sessions,
+        hops=parts.hops,
+        coverage=parts.coverage,
+        cost=parts.cost,
+        proof=solved.proof,
+        picture=_picture(specs, problem, job, parts),
+        loads=parts.loads,
+    )
+
+
+def _picture(specs: Specs, problem: PlanningProblem, job: Job, parts: Assembled) -> Picture:
+    """The job's hosts, the checkpoint nodes in use, and the switches on their paths."""
+    links = tuple((*split_end(one), *split_end(two)) for one, two in specs.topology.links)
+    hosts = {place.host for place in job.places}
+    nodes = {_node(load.capture) for load in parts.loads}
+    certain = {tap.switch for tap in problem.taps}
+    switches = certain | _between({switch.name for switch in specs.topology.switches}, certain, links)
+    kept = {*switches, *hosts, *nodes}
+    return Picture(
+        switches=tuple(sorted(SwitchName(name) for name in switches)),
+        hosts=tuple(sorted(HostName(name) for name in hosts)),
+        nodes=tuple(sorted(NodeName(name) for name in nodes)),
+        links=tuple(sorted(link for link in links if link[0] in kept and link[2] in kept)),
+    )
+
+
+def _node(capture: CapturePort) -> str:
+    return split_end(capture)[0]
+
+
+def _between(switches: set[str], certain: Iterable[SwitchName], links: Iterable[tuple[str, str, str, str]]) -> set[str]:
+    """Switches that join two or more of the ``certain`` ones, such as the spines over their leaves."""
+    inside = set(certain)
+    neighbours: dict[str, set[str]] = {}
+    for one, _, two, _ in links:
+        neighbours.setdefault(one, set()).add(two)
+        neighbours.setdefault(two, set()).add(one)
+    return {s for s in switches - inside if len(neighbours.get(s, set()) & inside) > 1}

@@ -1,0 +1,88 @@
+"""A problem with one limit lifted: the question behind every explanation of why there is no plan."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from flowcheck_net.ids import CapturePort, NodeName, PortName
+from flowcheck_net.model.collectives.ring import ring_copies
+from flowcheck_net.plan.problem import Capture, Limit, PlanningProblem, capacity
+
+_ENDLESS = 10**9
+"""More than any switch has: sessions, sources, Mbit/s."""
+
+
+def lift(problem: PlanningProblem, limit: Limit) -> PlanningProblem:
+    """The same problem without ``limit``.
+
+    Raises:
+        KeyError: ``limit`` is a fact of the job or the fabric (hops, paths) that no setting lifts.
+    """
+    return _LIFTS[limit](problem)
+
+
+LIFTABLE: tuple[Limit, ...] = (
+    Limit.BANDWIDTH,
+    Limit.SESSIONS,
+    Limit.SOURCES,
+    Limit.DIRECTION,
+    Limit.TENANT,
+    Limit.ALLOWED,
+    Limit.CAPTURE,
+    Limit.CHECKPOINT_APART,
+    Limit.COPIES_APART,
+)
+"""In the order in which they are named when several would do."""
+
+
+def without_refusal(problem: PlanningProblem, limit: Limit) -> PlanningProblem:
+    """Taps refused for ``limit`` may be chosen (unless something else refuses them)."""
+    taps = tuple(replace(tap, refusals=tuple(r for r in tap.refusals if r is not limit)) for tap in problem.taps)
+    return replace(problem, taps=taps)
+
+
+def with_captures(problem: PlanningProblem, switches: tuple[str, ...], gbps: int | None, count: int) -> PlanningProblem:
+    """``count`` new capture ports of ``gbps`` (``None``: endless) on each of the switches, open to every ring."""
+    room = _ENDLESS if gbps is None else capacity(gbps, problem.headroom)
+    names = [(s.name, n) for s in problem.switches if s.name in switches for n in range(1, count + 1)]
+    new = tuple(
+        Capture(switch, PortName(f"new{n}"), CapturePort(f"new:{switch}:{n}"), NodeName("new"), room, _ENDLESS + n)
+        for switch, n in names
+    )
+    first = len(problem.captures)
+    numbers = tuple(range(first, first + len(new)))
+    rings = tuple(replace(ring, captures=(*ring.captures, *numbers)) for ring in problem.rings)
+    return replace(problem, captures=(*problem.captures, *new), rings=rings)
+
+
+def with_copies(problem: PlanningProblem, copies: int) -> PlanningProblem:
+    """The problem with at most ``copies`` copies asked of each ring."""
+
+    def hops(size: int, wanted: int) -> int:
+        return next(h for h in range(1, size + 1) if ring_copies(size, range(h), problem.extra_step) >= wanted)
+
+    lowered = ((ring, min(ring.copies, copies)) for ring in problem.rings)
+    rings = tuple(replace(ring, copies=c, hops=min(ring.hops, hops(ring.size, c))) for ring, c in lowered)
+    return replace(problem, rings=rings)
+
+
+def _without_capture_limit(problem: PlanningProblem) -> PlanningProblem:
+    switches = tuple({tap.switch for tap in problem.taps if Limit.CAPTURE in tap.refusals})
+    return with_captures(without_refusal(problem, Limit.CAPTURE), switches, None, 1)
+
+
+def _everywhere(problem: PlanningProblem) -> PlanningProblem:
+    every = tuple(range(len(problem.captures)))
+    return replace(problem, rings=tuple(replace(ring, captures=every) for ring in problem.rings))
+
+
+_LIFTS: dict[Limit, Callable[[PlanningProblem], PlanningProblem]] = {
+    Limit.BANDWIDTH: lambda p: replace(p, captures=tuple(replace(c, capacity=_ENDLESS) for c in p.captures)),
+    Limit.SESSIONS: lambda p: replace(p, switches=tuple(replace(s, max_sessions=_ENDLESS) for s in p.switches)),
+    Limit.SOURCES: lambda p: replace(p, switches=tuple(replace(s, max_sources=_ENDLESS) for s in p.switches)),
+    Limit.DIRECTION: lambda p: without_refusal(p, Limit.DIRECTION),
+    Limit.TENANT: lambda p: without_refusal(p, Limit.TENANT),
+    Limit.ALLOWED: lambda p: without_refusal(p, Limit.ALLOWED),
+    Limit.CAPTURE: _without_capture_limit,
+    Limit.CHECKPOINT_APART: _everywhere,
+    Limit.COPIES_APART: lambda p: replace(p, copies_apart=False),
+}

@@ -1,0 +1,194 @@
+"""How much of one limit is missing, where, and the smallest part or setting that would do.
+
+Each question is the planning programme with that limit softened and its excess minimised. New capture ports that are
+proposed were tried in the problem and found to do.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from flowcheck_net.errors import PlanError
+from flowcheck_net.plan.linear import Component, Programme, formulate
+from flowcheck_net.plan.problem import Limit, PlanningProblem, capacity
+from flowcheck_net.plan.relax import lift, with_captures
+from flowcheck_net.plan.solve import Solver
+
+_SPEEDS = (10, 25, 40, 50, 100, 200, 400, 800)
+"""Gbit/s of ports that exist."""
+_MOST_PORTS = 8
+"""More new capture ports than this on a switch are named as bandwidth, not as ports."""
+_ENDLESS = 10**9
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What is missing of one limit."""
+
+    detail: str
+    """The limit with its numbers."""
+    cure: str
+
+
+def shortage(problem: PlanningProblem, limit: Limit) -> Shortage:
+    """What is missing of ``limit``, given that lifting it makes ``problem`` solvable."""
+    return _SHORTAGES[limit](problem, limit)
+
+
+def whole(problem: PlanningProblem) -> Programme:
+    """The programme of all rings at once."""
+    switches = tuple(limits.name for limits in problem.switches)
+    return formulate(problem, Component(tuple(range(len(problem.rings))), switches))
+
+
+def _least(programme: Programme, rows: dict[str, list[int]]) -> tuple[dict[str, int], tuple[float, ...]]:
+    """The least total excess over the rows, by switch (those with none left out), and the solution."""
+    slack: dict[str, list[int]] = {}
+    for switch, numbers in rows.items():
+        for row in numbers:
+            column = programme.column(upper=_ENDLESS)
+            programme.loosen(row, column, -1)
+            slack.setdefault(switch, []).append(column)
+    values = _minimum(programme, [column for columns in slack.values() for column in columns])
+    excess = {s: sum(round(values[c]) for c in columns) for s, columns in slack.items()}
+    return {s: amount for s, amount in excess.items() if amount > 0}, values
+
+
+def _minimum(programme: Programme, columns: Iterable[int]) -> tuple[float, ...]:
+    """The solution with the smallest sum of these columns.
+
+    Raises:
+        PlanError: There is none: the limit asked about does not explain the problem.
+    """
+    found = Solver(programme).minimise(dict.fromkeys(columns, 1))
+    if found is None:
+        raise PlanError("no plan exists, and the limit that forbids it could not be found")
+    return found.columns
+
+
+def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    rows: dict[str, list[int]] = {}
+    for capture, row in programme.carry.items():
+        rows.setdefault(problem.captures[capture].switch, []).append(row)
+    excess, values = _least(programme, rows)
+    has = {s: sum(c.capacity for c in problem.captures if c.switch == s) for s in excess}
+    needs = dict.fromkeys(excess, 0)
+    for (tap, _), column in programme.choose.items():
+        if problem.taps[tap].switch in needs and values[column] > 0.5:
+            needs[problem.taps[tap].switch] += problem.taps[tap].rate
+    detail = ", ".join(f"{limit} at {s}: needs {_rate(needs[s])}, has {_rate(has[s])}" for s in excess)
+    return Shortage(detail, _more_ports(problem, tuple(excess)))
+
+
+def _more_ports(problem: PlanningProblem, switches: tuple[str, ...]) -> str:
+    """The slowest and then fewest new capture ports on each of the switches that were tried and found to do."""
+    offers = [(1, gbps) for gbps in _SPEEDS] + [(count, _SPEEDS[-1]) for count in range(2, _MOST_PORTS + 1)]
+    for count, gbps in offers:
+        if _solvable(with_captures(problem, switches, gbps, count)):
+            ports = f"one more {gbps}G capture port" if count == 1 else f"{count} more {gbps}G capture ports"
+            return f"{ports} on {_each(switches)}"
+    return f"more capture bandwidth and the sessions for it on {_each(switches)}"
+
+
+def _solvable(problem: PlanningProblem) -> bool:
+    return Solver(whole(problem)).minimise({}) is not None
+
+
+def _sessions(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    excess, _ = _least(programme, {switch: [row] for switch, row in programme.slots.items()})
+    has = {str(limits.name): limits.max_sessions for limits in problem.switches}
+    detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
+    wanted = ", ".join(f"{more} more on {s}" for s, more in excess.items())
+    return Shortage(detail, f"mirror sessions: {wanted}")
+
+
+def _sources(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    rows: dict[str, list[int]] = {}
+    for capture, row in programme.hold.items():
+        rows.setdefault(problem.captures[capture].switch, []).append(row)
+    excess, _ = _least(programme, rows)
+    has = {str(limits.name): limits.max_sources for limits in problem.switches}
+    detail = ", ".join(f"{limit} at {s}: has {has[s]} a session, {more} too few" for s, more in excess.items())
+    return Shortage(detail, f"one more capture port, and with it a session, on {_each(excess)}")
+
+
+def _taps(problem: PlanningProblem, limit: Limit) -> Shortage:
+    """The fewest refused taps that would have to be allowed."""
+    programme = whole(lift(problem, limit))
+    price = {x: 1 for (tap, _), x in programme.choose.items() if limit in problem.taps[tap].refusals}
+    found = Solver(programme).minimise(price)
+    values = found.columns if found is not None else ()
+    used = [
+        problem.taps[tap].id for (tap, _), x in programme.choose.items() if x in price and values and values[x] > 0.5
+    ]
+    shown = ", ".join(used[:_SHOWN]) + (f" and {len(used) - _SHOWN} more" if len(used) > _SHOWN else "")
+    facts, cure = _REFUSED[limit]
+    return Shortage(f"{limit}: {facts.format(taps=shown)}", cure.format(taps=shown))
+
+
+_REFUSED: dict[Limit, tuple[str, str]] = {
+    Limit.DIRECTION: ("the platform cannot mirror {taps}", "a platform that can mirror {taps}"),
+    Limit.TENANT: (
+        "foreign traffic may cross {taps}, and the platform has no filter for mirror sessions",
+        "a platform with filters there, or ports without foreign traffic in place of {taps}",
+    ),
+    Limit.ALLOWED: ("the policy leaves out {taps}", "allow {taps} in allowed_ports"),
+}
+
+
+def _capture(problem: PlanningProblem, limit: Limit) -> Shortage:
+    """The fewest switches that would have to get a capture port."""
+    lifted = lift(problem, limit)
+    programme = whole(lifted)
+    new = {c: s for c, s in programme.session.items() if c >= len(problem.captures)}
+    values = _minimum(programme, new.values())
+    load: dict[str, int] = {}
+    for (tap, capture), column in programme.choose.items():
+        if capture in new and values[column] > 0.5:
+            switch = problem.taps[tap].switch
+            load[switch] = load.get(switch, 0) + problem.taps[tap].rate
+    detail = f"{limit}: {_each(load)} {'has' if len(load) == 1 else 'have'} none"
+    return Shortage(detail, ", ".join(f"{_port_for(problem, rate)} on {s}" for s, rate in load.items()))
+
+
+def _port_for(problem: PlanningProblem, rate: int) -> str:
+    fitting = [gbps for gbps in _SPEEDS if capacity(gbps, problem.headroom) >= rate]
+    return f"a {fitting[0]}G capture port" if fitting else f"capture ports for {_rate(rate)} together"
+
+
+def _checkpoint_apart(problem: PlanningProblem, limit: Limit) -> Shortage:
+    every = range(len(problem.captures))
+    barred = sorted({problem.captures[c].node for ring in problem.rings for c in every if c not in ring.captures})
+    detail = f"{limit}: {', '.join(barred)} shares a failure domain with hosts of these rings"
+    return Shortage(detail, "a checkpoint node in another failure domain, or checkpoint_apart: false in the policy")
+
+
+def _copies_apart(problem: PlanningProblem, limit: Limit) -> Shortage:
+    domains = sorted({domain for limits in problem.switches for domain in limits.apart})
+    detail = f"{limit}: the hops of a ring can be watched in too few of the failure domains {', '.join(domains)}"
+    return Shortage(detail, "fewer globs under copies_apart, or hosts and capture ports in more of these domains")
+
+
+_SHORTAGES: dict[Limit, Callable[[PlanningProblem, Limit], Shortage]] = {
+    Limit.BANDWIDTH: _bandwidth,
+    Limit.SESSIONS: _sessions,
+    Limit.SOURCES: _sources,
+    Limit.DIRECTION: _taps,
+    Limit.TENANT: _taps,
+    Limit.ALLOWED: _taps,
+    Limit.CAPTURE: _capture,
+    Limit.CHECKPOINT_APART: _checkpoint_apart,
+    Limit.COPIES_APART: _copies_apart,
+}
+
+
+def _each(switches: Iterable[str]) -> str:
+    named = list(switches)
+    return named[0] if len(named) == 1 else f"each of {', '.join(named)}"
+
+
+def _rate(mbps: int) -> str:
+    return f"{mbps // 1000}G" if mbps % 1000 == 0 else f"{mbps / 1000:.1f}G"

@@ -1,0 +1,183 @@
+"""Problem -> the best choice, with its proof, by HiGHS. The only file that imports highspy.
+
+The objective is lexicographic: each stage is minimised to proven optimality, then pinned by a row, then the next one is
+minimised. Every value is recomputed in whole numbers from the chosen taps; a rounding error of the solver is an error
+here and never a plan.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from math import ceil, gcd, inf
+
+import highspy
+import numpy as np
+
+from flowcheck_net.errors import PlanError
+from flowcheck_net.plan.linear import Component, Programme, Terms, components, formulate
+from flowcheck_net.plan.plan import Proof, StageProof
+from flowcheck_net.plan.problem import Choice, PlanningProblem
+
+_SEED = 20250330
+"""Fixed for ever: with one thread it makes the same problem take the same path."""
+_SOLVER = f"HiGHS {highspy.HIGHS_VERSION_MAJOR}.{highspy.HIGHS_VERSION_MINOR}.{highspy.HIGHS_VERSION_PATCH}"
+_REPORT = "this is a fault of the planner: report it with the three input files"
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The best choice and what was proven about it."""
+
+    choice: Choice
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """One proven minimum."""
+
+    columns: tuple[float, ...]
+    value: int
+    """Exact, from the rounded integer columns."""
+    bound: int
+    """No solution is smaller."""
+
+
+def solve(problem: PlanningProblem, progress: Callable[[str], None] | None = None) -> Solved | None:
+    """The optimal choice; ``None`` when it is proven that there is none.
+
+    Raises:
+        PlanError: The solver stopped without a proof, or its numbers do not hold in exact arithmetic.
+    """
+    parts = components(problem)
+    taps: list[tuple[int, int]] = []
+    counted: list[tuple[int, int]] = []
+    stages: dict[str, StageProof] = {}
+    for number, part in enumerate(parts, start=1):
+        if progress is not None:
+            progress(f"solving part {number} of {len(parts)}: {len(part.rings)} rings, {len(part.switches)} switches")
+        found = _solve_part(problem, part)
+        if found is None:
+            return None
+        taps.extend(found.choice.taps)
+        counted.extend(found.choice.counted)
+        for stage in found.proof.stages:
+            before = stages.get(stage.name, StageProof(stage.name, 0, 0))
+            stages[stage.name] = StageProof(stage.name, before.value + stage.value, before.bound + stage.bound)
+    choice = Choice(tuple(sorted(taps)), tuple(sorted(counted)))
+    return Solved(choice, _proof(tuple(stages.values())))
+
+
+def _solve_part(problem: PlanningProblem, part: Component) -> Solved | None:
+    programme = formulate(problem, part)
+    if not programme.count:
+        return None
+    solver = Solver(programme)
+    proofs: list[StageProof] = []
+    columns: tuple[float, ...] = ()
+    for name, terms in programme.stages:
+        found = solver.minimise(terms)
+        if found is None:
+            if proofs:
+                raise PlanError(f"the solver lost its own solution before {name}; no plan was made", hint=_REPORT)
+            return None
+        columns = found.columns
+        proofs.append(StageProof(name, found.value, found.bound))
+        solver.pin(terms, found.value)
+    _hold(programme, proofs, columns)
+    choice = Choice(_picked(programme.choose, columns), _picked(programme.count, columns))
+    return Solved(choice, _proof(tuple(proofs)))
+
+
+def _hold(programme: Programme, proofs: list[StageProof], columns: tuple[float, ...]) -> None:
+    """The last stage may not have given up what an earlier one reached."""
+    for proof, (name, terms) in zip(proofs, programme.stages, strict=True):
+        value = _value(terms, columns)
+        if value != proof.value:
+            message = f"the solver lost {name} ({proof.value} became {value}) to rounding; no plan was made"
+            raise PlanError(message, hint=_REPORT)
+
+
+def _picked(columns: Mapping[tuple[int, int], int], values: tuple[float, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted(key for key, column in columns.items() if values[column] > 0.5))
+
+
+def _value(terms: Terms, columns: tuple[float, ...]) -> int:
+    return sum(coefficient * round(columns[column]) for column, coefficient in terms.items())
+
+
+def _proof(stages: tuple[StageProof, ...]) -> Proof:
+    gap = max((abs(s.value - s.bound) / max(1.0, abs(s.value)) for s in stages), default=0.0)
+    last = stages[-1].bound if stages else 0.0
+    return Proof(solver=_SOLVER, status="optimal", bound=last, gap=gap, stages=stages)
+
+
+class _Quiet(highspy.Highs):
+    """HiGHS without Python callbacks: registering them prints a banner on standard output, where our JSON goes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def enableCallbacks(self) -> None:
+        """Nothing here uses them."""
+
+
+class Solver:
+    """HiGHS on one programme: minimise, pin, minimise again."""
+
+    def __init__(self, programme: Programme) -> None:
+        self._highs = _Quiet()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", _SEED),
+            ("mip_rel_gap", 0.0),
+            ("mip_abs_gap", 0.0),
+            ("mip_feasibility_tolerance", 1e-9),
+            ("primal_feasibility_tolerance", 1e-9),
+        ):
+            if self._highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:
+                raise PlanError(f"this version of HiGHS does not take the option {option}")
+        self._columns = len(programme.upper)
+        for upper in programme.upper:
+            self._highs.addVar(0.0, upper)
+        whole = [n for n, integer in enumerate(programme.integer) if integer]
+        kinds = np.full(len(whole), highspy.HighsVarType.kInteger.value, dtype=np.uint8)
+        self._highs.changeColsIntegrality(len(whole), np.array(whole, dtype=np.int32), kinds)
+        for row in programme.rows:
+            self._row(dict(row.terms), row.lower, row.upper)
+
+    def _row(self, terms: Mapping[int, int], lower: float, upper: float) -> None:
+        columns = np.fromiter(terms.keys(), dtype=np.int32, count=len(terms))
+        values = np.fromiter(terms.values(), dtype=np.float64, count=len(terms))
+        self._highs.addRow(lower, upper, len(terms), columns, values)
+
+    def minimise(self, terms: Terms) -> Optimum | None:
+        """The proven minimum of ``terms``; ``None`` when no solution exists."""
+        unit = _unit(terms)
+        costs = np.zeros(self._columns)
+        for column, coefficient in terms.items():
+            costs[column] = coefficient // unit
+        self._highs.changeColsCost(self._columns, np.arange(self._columns, dtype=np.int32), costs)
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise PlanError(f"the solver stopped without a proof: {self._highs.modelStatusToString(status)}")
+        columns = tuple(self._highs.getSolution().col_value)
+        value = _value(terms, columns)
+        # The objective is whole: a bound of 41.2 proves 42. The 1e-6 is the solver's own tolerance on whole numbers.
+        bound = min(value, ceil(self._highs.getInfo().mip_dual_bound - 1e-6) * unit)
+        return Optimum(columns, value, bound)
+
+    def pin(self, terms: Terms, value: int) -> None:
+        """From now on ``terms`` may not exceed ``value``."""
+        unit = _unit(terms)
+        if terms:
+            self._row({column: c // unit for column, c in terms.items()}, -inf, value // unit)
+
+
+def _unit(terms: Terms) -> int:
+    """The greatest common divisor: costs stay as small as they can be, which keeps floating point exact."""
+    return reduce(gcd, terms.values(), 0) or 1
