@@ -1,0 +1,79 @@
+"""``flowcheck-net synth``: the capture that a plan's observation points would see."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from flowcheck_net.receive.synth_report import SynthReport
+
+_MAX_PSN = 0xFFFFFF
+
+
+@click.command("synth")
+@click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="pcapng file.")
+@click.option("--iterations", default=3, show_default=True, type=click.IntRange(1), help="Training iterations.")
+@click.option("--fault", "faults", multiple=True, metavar="SPEC", help="A fault, such as loss:hop=dp0/0/1,packet=17.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Gradients and random faults follow from it.")
+@click.option(
+    "--start-psn",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, _MAX_PSN),
+    help="First packet sequence number of every queue pair.",
+)
+@click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write what was really done as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was really done as JSON.")
+def command(
+    plan: Path,
+    output: Path,
+    iterations: int,
+    faults: tuple[str, ...],
+    seed: int,
+    start_psn: int,
+    truth: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Write the capture that the observation points of PLAN would see.
+
+    The same arguments give the same file. Hops, iterations and packets count from 0.
+
+    \b
+    Faults:
+      loss:capture=NODE:NIC,rate=R[,counted=yes]
+      loss|duplicate|reorder:hop=GROUP/CHANNEL/INDEX[,iteration=I][,packet=A[-B]][,rate=R][,capture=NODE:NIC][,distance=D]
+      retransmit:hop=GROUP/CHANNEL/INDEX[,iteration=I][,packet=A[-B]][,rate=R][,window=W][,seen=no]
+      foreign:[capture=NODE:NIC][,iteration=I][,packets=N][,source=ADDRESS,destination=ADDRESS]
+      cut|late:[capture=NODE:NIC,]iteration=I,at=PART
+      cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A
+    """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.plan.plan import plan_from_json
+    from flowcheck_net.receive.synth import synthesize
+    from flowcheck_net.receive.synth_faults import parse_faults
+    from flowcheck_net.receive.synth_report import report_to_json
+
+    asked = parse_faults(faults)
+    made = plan_from_json(plan.read_text(encoding="utf-8"), str(plan))
+    report = synthesize(made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn)
+    text = report_to_json(report)
+    if truth is not None:
+        truth.write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(text, nl=False)
+    else:
+        _show(report, output)
+
+
+def _show(report: "SynthReport", output: Path) -> None:
+    from collections import Counter
+
+    click.echo(f"{output}: {report.packets} packets of {report.iterations} iterations")
+    for capture in report.captures:
+        drops = f", {capture.reported_drops} reported as dropped" if capture.reported_drops else ""
+        outside = f", {capture.outside} outside the capture" if capture.outside else ""
+        click.echo(f"  {capture.name}: {capture.packets} packets{drops}{outside}")
+    for (kind, fault), times in Counter((event.kind, event.fault) for event in report.events).items():
+        click.echo(f"  {kind}: {times} times ({fault})")

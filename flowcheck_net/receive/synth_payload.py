@@ -1,0 +1,85 @@
+"""What the packets carry: gradient bytes that depend on nothing but seed and place, in NCCL's wire forms."""
+
+import random
+import sys
+from array import array
+from functools import lru_cache
+
+from flowcheck_net.model.job import Protocol
+
+BLOCK = 1 << 16
+"""Bytes drawn at once."""
+WIRE_PIECE = 1 << 16
+"""A wire range may be cut at multiples of this in every protocol (a multiple of 2048 and of every MTU)."""
+
+_SMALL = bytes((0x3B, 0x3C, 0xBB, 0xBC)[value & 3] for value in range(256))
+"""Top byte of an element -> one that makes it finite and of size about 0.01 to 1 in fp16, bf16, fp32 and fp64."""
+
+
+class Gradients:
+    """A source of gradient bytes: the same ``(seed, key, offset)`` always gives the same bytes.
+
+    Elements of ``element`` bytes are finite numbers (no NaN, no infinity) in every floating-point format.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._block = lru_cache(maxsize=256)(self._draw)
+
+    def _draw(self, key: str, number: int, element: int) -> bytes:
+        block = bytearray(random.Random(f"{self._seed}/{key}/{number}").randbytes(BLOCK))  # noqa: S311 - test data
+        block[element - 1 :: element] = block[element - 1 :: element].translate(_SMALL)
+        return bytes(block)
+
+    def read(self, key: str, element: int, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop`` (without) of the endless stream ``key``."""
+        first, last = start // BLOCK, (stop - 1) // BLOCK
+        if first == last:
+            return self._block(key, first, element)[start - first * BLOCK : stop - first * BLOCK]
+        whole = b"".join(self._block(key, number, element) for number in range(first, last + 1))
+        return whole[start - first * BLOCK : stop - first * BLOCK]
+
+
+def _little(value: int, size: int) -> int:
+    """The native number whose bytes in memory are ``value`` in little-endian order."""
+    return int.from_bytes(value.to_bytes(size, "little"), sys.byteorder)
+
+
+def ll_lines(data: bytes, flag: int) -> bytes:
+    """LL: lines of 16 bytes: 4 data, flag, 4 data, flag. Data are padded with zeros to whole lines."""
+    words = array("I", data + bytes(-len(data) % 8))
+    lines = array("I", [_little(flag, 4)]) * (2 * len(words))
+    lines[0::2] = words
+    return lines.tobytes()
+
+
+def ll128_lines(data: bytes, flag: int) -> bytes:
+    """LL128: lines of 128 bytes: 15 words of 8 bytes of data, then the flag word. Whole groups of 16 lines (2048 B)."""
+    words = array("Q", data + bytes(-len(data) % 1920))
+    lines = array("Q", [_little(flag, 8)]) * (len(words) // 15 * 16)
+    for place in range(15):
+        lines[place::16] = words[place::15]
+    return lines.tobytes()
+
+
+def data_range(protocol: Protocol, data_bytes: int, start: int, stop: int) -> tuple[int, int]:
+    """The data bytes of a send that stand in its wire bytes ``start`` to ``stop``; ``start`` at a line group."""
+    if protocol is Protocol.LL:
+        start, stop = start // 2, -(-stop // 16) * 8
+    elif protocol is Protocol.LL128:
+        start, stop = start // 2048 * 1920, -(-stop // 2048) * 1920
+    return min(start, data_bytes), min(stop, data_bytes)
+
+
+def wire_form(protocol: Protocol, data: bytes, flag: int, size: int) -> bytes:
+    """``data`` as it goes over the wire, cut or padded with zeros to ``size`` bytes."""
+    if protocol is Protocol.LL:
+        data = ll_lines(data, flag)
+    elif protocol is Protocol.LL128:
+        data = ll128_lines(data, flag)
+    return data[:size] if len(data) >= size else data + bytes(size - len(data))
+
+
+def data_size(protocol: Protocol, wire_bytes: int) -> int:
+    """The most data bytes that ``wire_bytes`` can hold."""
+    return {Protocol.LL: wire_bytes // 2, Protocol.LL128: wire_bytes // 16 * 15}.get(protocol, wire_bytes)

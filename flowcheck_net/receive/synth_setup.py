@@ -1,0 +1,153 @@
+"""A plan -> the connections of its job and what each tap sees of them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from flowcheck_net.errors import Problem, SpecError
+from flowcheck_net.ids import Address, CapturePort, Qpn
+from flowcheck_net.model.job import Job, RankPlace, Ring
+from flowcheck_net.plan.plan import Plan
+from flowcheck_net.receive.synth_connection import Connection
+from flowcheck_net.receive.synth_faults import Fault, FaultKind
+from flowcheck_net.receive.synth_payload import Gradients
+from flowcheck_net.receive.synth_route import Crossing, Routes, Tap, seen_at, taps_of
+from flowcheck_net.receive.synth_streams import AnswerStream, DataStream, Sight
+
+_FIRST_QPN = 0x0100
+
+
+class _QueuePairs:
+    """Gives out queue pair numbers: unique at an address, ascending, none that the job file names."""
+
+    def __init__(self, job: Job) -> None:
+        self._next: Counter[Address] = Counter()
+        self._named: defaultdict[Address, set[int]] = defaultdict(set)
+        for ring in job.rings:
+            for hop, qpns in enumerate(ring.qpns):
+                self._named[job.places[ring.hop(hop)[1]].address].update(qpns)
+
+    def take(self, address: Address) -> Qpn:
+        """The next one."""
+        while True:
+            number = _FIRST_QPN + self._next[address]
+            self._next[address] += 1
+            if number not in self._named[address]:
+                return Qpn(number)
+
+
+def connections_of(job: Job, start_psn: int) -> tuple[Connection, ...]:
+    """One connection for each hop that leaves a host, in order of (group, channel, hop)."""
+    numbers = _QueuePairs(job)
+    found: list[Connection] = []
+    for ring in sorted(job.rings):
+        for hop in range(ring.size):
+            source, destination = (job.places[rank] for rank in ring.hop(hop))
+            if source.host != destination.host:
+                found.append(_connection(job, ring, hop, (source, destination), numbers, start_psn))
+    return tuple(found)
+
+
+def _connection(
+    job: Job, ring: Ring, hop: int, ends: tuple[RankPlace, RankPlace], numbers: _QueuePairs, start_psn: int
+) -> Connection:
+    source, destination = ends
+    count = job.wire.nccl.qps_per_connection
+    named = ring.qpns[hop] if ring.qpns else ()
+    qpns = named or tuple(numbers.take(destination.address) for _ in range(count))
+    name = f"{ring.group}/{ring.channel}/{hop}"
+    base = 0x7F00_0000_0000 + (_number(name) & 0xFFFF) * (1 << 28)
+    return Connection(
+        ring=ring,
+        hop=hop,
+        source=source,
+        destination=destination,
+        qpns=qpns,
+        reverse_qpns=tuple(numbers.take(source.address) for _ in qpns),
+        ports=tuple(0xC000 | _number(f"{name}/port/{qp}") & 0x3FFF for qp in range(len(qpns))),
+        base=base + (1 << 27),
+        keys=(_number(f"{name}/data") & 0xFFFFFF, _number(f"{name}/fifo") & 0xFFFFFF),
+        start_psn=start_psn,
+    )
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A connection and the streams of copies that taps take of it."""
+
+    connection: Connection
+    data: tuple[DataStream, ...]
+    answers: tuple[AnswerStream, ...]
+
+
+def observe(plan: Plan, connections: Sequence[Connection], gradients: Gradients) -> tuple[Observed, ...]:
+    """What the planned sessions see of each connection; stream numbers count from 0.
+
+    Raises:
+        PlanError: The plan's picture lacks a link that traffic needs.
+    """
+    routes, taps = Routes(plan.picture), taps_of(plan)
+    number = 0
+    found: list[Observed] = []
+    for connection in connections:
+        ends = connection.source, connection.destination
+        data: list[DataStream] = []
+        for sight in _sights(routes, taps, ends, connection):
+            data.append(DataStream(number, sight, connection, plan.job.wire, gradients))
+            number += 1
+        answers: list[AnswerStream] = []
+        for sight in _sights(routes, taps, (ends[1], ends[0]), connection):
+            answers.append(AnswerStream(number, sight, connection, plan.job.wire))
+            number += 1
+        found.append(Observed(connection, tuple(data), tuple(answers)))
+    return tuple(found)
+
+
+def _sights(
+    routes: Routes, taps: Sequence[Tap], ends: tuple[RankPlace, RankPlace], connection: Connection
+) -> Iterator[Sight]:
+    """One for each tap that packets from ``ends[0]`` to ``ends[1]`` cross, on any queue pair."""
+    ways = [routes.way(*ends, f"{ends[0].address}/{port}/{ends[1].address}") for port in connection.ports]
+    for tap in taps:
+        if not tap.mirrors(ends[0].address, ends[1].address):
+            continue
+        crossings: dict[int, Crossing] = {}
+        for queue_pair, way in enumerate(ways):
+            crossing = seen_at(way, tap)
+            if crossing is not None:
+                crossings[queue_pair] = crossing
+        if crossings:
+            routed = any(crossing.depth for crossing in ways[0])
+            yield Sight.at(tap.capture, frozenset(crossings), next(iter(crossings.values())), routed=routed)
+
+
+def check_faults(
+    faults: Sequence[Fault], observed: Sequence[Observed], captures: Sequence[CapturePort], iterations: int
+) -> None:
+    """Do the faults fit the plan? Raises SpecError with everything that does not."""
+    seen = {each.connection.name: bool(each.data) for each in observed}
+    problems: list[Problem] = []
+    for fault in faults:
+        for key, message, cure in _misfits(fault, seen, captures, iterations):
+            problems.append(Problem("--fault", 0, 0, key, f"{message} in {fault.text!r}", cure))
+    if problems:
+        raise SpecError(problems, hint="hops are group/channel/index; hops, iterations and packets count from 0")
+
+
+def _misfits(
+    fault: Fault, seen: dict[str, bool], captures: Sequence[CapturePort], iterations: int
+) -> Iterator[tuple[str, str, str]]:
+    if fault.capture is not None and fault.capture not in captures:
+        yield "capture", f"the plan has no capture port {fault.capture!r}", f"one of {', '.join(captures)}"
+    if fault.iteration is not None and fault.iteration >= iterations:
+        yield "iteration", f"there are only {iterations} iterations", f"0 to {iterations - 1}"
+    if fault.hop is not None and fault.hop not in seen:
+        yield "hop", f"no hop {fault.hop!r} crosses the network", f"one of {', '.join(list(seen)[:8])}"
+    elif fault.hop is not None and not seen[fault.hop] and fault.kind is not FaultKind.RETRANSMIT:
+        able = [name for name, data in seen.items() if data]
+        yield "hop", f"no observation point sees hop {fault.hop!r}", f"one of {', '.join(able[:8])}"
