@@ -7,8 +7,10 @@ READY := .venv/.ready
 ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
 UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS UBSAN_OPTIONS
+# meson, ninja and cffi-gen-src are found by name
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup demo test lint fmt type contracts test-py test-c fuzz bench clean
+.PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz bench clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
@@ -39,19 +41,23 @@ type: setup ## mypy --strict
 contracts: setup ## who may import what, in Python and in C
 	$(BIN)/lint-imports
 	! grep -rnE '#include <(rte_|pcap|Python)' receiver/core
+	! grep -rnE '^ *(from|import) .*\b_native\b' flowcheck_net --include='*.py' | grep -v '^flowcheck_net/receive/native.py:'
 
-test-py: setup ## pytest, two workers
+native: setup ## build the C core if a source of it has changed
+	$(BIN)/ninja -C build/cp311 >/dev/null
+
+test-py: native ## pytest, two workers
 	$(BIN)/python -m pytest -n 2 -q
 
 build/asan/build.ninja: meson.build $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(if $(wildcard build/asan/build.ninja),--reconfigure) build/asan \
+	$(BIN)/meson setup $(if $(wildcard build/asan/build.ninja),--reconfigure) build/asan \
 	    -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 
 test-c: setup build/asan/build.ninja ## cmocka tests of the C core under ASan and UBSan
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C build/asan --suite core --print-errorlogs
+	$(BIN)/meson test -C build/asan --suite core --print-errorlogs
 
 fuzz: setup build/asan/build.ninja ## replay the fuzz corpus under ASan and UBSan
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C build/asan --suite fuzz --print-errorlogs
+	$(BIN)/meson test -C build/asan --suite fuzz --print-errorlogs
 
 bench: setup ## measure beside peers, write build/bench.json (make bench ONLY=name runs one)
 	$(BIN)/python -m tests.bench $(ONLY)
