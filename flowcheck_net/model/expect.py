@@ -63,7 +63,7 @@ def expect(job: Job, observed: Observed | None) -> Expectation:
     if strange:
         group, channel, index = strange[0]
         raise StalePlan(
-            f"the plan watches hop {index} of {group} on channel {channel}, which the job does not send over the network",
+            f"the plan watches hop {index} of {group} on channel {channel}, which the job has not on the network",
             hint="run plan again",
         )
     addresses = frozenset(place.address for place in job.places)

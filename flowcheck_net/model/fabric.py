@@ -6,6 +6,7 @@ NICs; the networkx graph answers questions about paths.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
 
@@ -39,7 +40,7 @@ class Capture:
 
     @property
     def name(self) -> CapturePort:
-        """``node:nic``"""
+        """``node:nic``, as in capture files."""
         return CapturePort(f"{self.node}:{self.nic}")
 
 
@@ -148,7 +149,7 @@ class Fabric:
     def _find_crossings(self, source: SwitchName, target: SwitchName) -> tuple[Crossing, ...]:
         levels = self._levels(source, target)
         result = []
-        for near, far in zip(levels, levels[1:], strict=False):
+        for near, far in pairwise(levels):
             if len(near) == 1 == len(far):
                 (out,), (into,) = near, far
                 if self._core.number_of_edges(out, into) == 1:

@@ -19,8 +19,8 @@ def data_parallel_groups(job: JobSpec) -> dict[GroupName, tuple[Rank, ...]]:
     """``dp0``, ``dp1``, ... -> global ranks, in index order.
 
     Raises:
-        PlanError: the layout does not fit the number of ranks, or has expert parallelism, whose gradients are reduced over
-            groups of their own.
+        PlanError: the layout does not fit the number of ranks, or has expert parallelism, whose gradients are reduced
+            over groups of their own.
     """
     if job.groups is not None:
         groups = [tuple(Rank(r) for r in group) for group in job.groups]
@@ -36,7 +36,7 @@ def layout_groups(layout: Layout, world: int) -> list[tuple[Rank, ...]]:
     """
     if layout.ep > 1:
         raise PlanError(
-            f"layout.ep is {layout.ep}: expert gradients are reduced over groups of their own, with buckets of their own",
+            f"layout.ep is {layout.ep}: expert gradients have groups and buckets of their own",
             hint="list the groups to observe, and their buckets, under `groups` instead of `layout`",
         )
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": 1, "pp": layout.pp}

@@ -1,7 +1,7 @@
 """Where a hop of a ring is certain to be seen.
 
-With several equal paths a packet may take any of them (UDP source ports differ by queue pair and are not predicted), so a
-place counts only when every shortest path crosses it.
+With several equal paths a packet may take any of them (UDP source ports differ by queue pair and are not predicted), so
+a place counts only when every shortest path crosses it.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Site:
 def hop_sites(fabric: Fabric, src: RankPlace, dst: RankPlace) -> tuple[Site, ...]:
     """The places that every packet from ``src`` to ``dst`` crosses, in the order of travel.
 
-    Always the sender's leaf port (rx) and the receiver's (tx); inter-switch ports only where no other path is as short. None
-    where both ranks run on one host: NVLink and shared memory are invisible.
+    Always the sender's leaf port (rx) and the receiver's (tx); inter-switch ports only where no other path is as short.
+    None where both ranks run on one host: NVLink and shared memory are invisible.
 
     Raises:
         PlanError: no path joins the two leaf switches.

@@ -76,9 +76,8 @@ def hop_messages(wire: Wire, ring_size: int, channel: int, hop: int) -> tuple[Wi
     """The messages of one iteration on one hop: all buckets in order, each in the order of sending.
 
     Equal arguments are computed once, so hops of equal groups share their messages. Where messages take turns on
-    several queue pairs, the first of the iteration is put on queue pair 0; a running connection goes on from wherever it
-    was.
-    A channel that has no share of a bucket (NCCL 2.20 and later, small buckets) sends nothing for it.
+    several queue pairs, the first of the iteration is put on queue pair 0; a running connection goes on from wherever
+    it was. A channel that has no share of a bucket (NCCL 2.20 and later, small buckets) sends nothing for it.
 
     Args:
         wire: Protocol, version, channels, MTU and buckets.
@@ -113,7 +112,8 @@ def psn_span(messages: Sequence[WireMessage]) -> tuple[int, ...]:
 def broadcast_wire_sizes(wire: Wire, broadcast: Broadcast, channel: int = 0) -> tuple[int, ...]:
     """Wire bytes of the messages of a ring broadcast on one channel, in order.
 
-    They are the same on every hop but the one into the root, which carries nothing. Each is cut over queue pairs like any other message; the sizes here are before that cut.
+    They are the same on every hop but the one into the root, which carries nothing. Each is cut over queue pairs like
+    any other message; the sizes here are before that cut.
     """
     spans = broadcast_spans(wire.nccl, broadcast.size, channel)
     return tuple(wire_size(wire.nccl.protocol, span.count) for span in spans)
