@@ -1,0 +1,189 @@
+"""Expected against seen, for one hop in one iteration.
+
+Offsets are packets from the first one of the iteration on a queue pair.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flowcheck_net.audit.pattern import Pattern
+from flowcheck_net.audit.place import Window
+from flowcheck_net.audit.ranges import Ranges, clip, holes, merge, size
+from flowcheck_net.audit.result import Count, HopResult, MissingRange
+from flowcheck_net.audit.survey import Sighting, SlotKey, Survey
+from flowcheck_net.ids import CapturePort
+from flowcheck_net.model.expect import ExpectedHop
+from flowcheck_net.model.wire import WireMessage
+from flowcheck_net.receive.records import Capture, Cause
+
+_PSN = 0xFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSeen:
+    """One queue pair of one hop in one iteration, all capture ports together."""
+
+    seen: Ranges
+    """Offsets seen."""
+    missing: tuple[MissingRange, ...]
+    repeats: int
+    arrivals: int
+    """Packets that arrived, copies at other capture ports and double mirroring included, retransmissions not."""
+    ports: int
+    """Capture ports at which it was seen."""
+    mismatches: int
+    placed: bool
+    """False: no iteration was found on this queue pair, or not at a known place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Offsets of each message of one queue pair."""
+
+    message: WireMessage
+    first: int
+    last: int
+
+
+def lengths(messages: Sequence[WireMessage], qp: int, pattern: Pattern) -> tuple[Lengths, ...]:
+    """The messages of queue pair ``qp`` with their packet offsets, ends included."""
+    own = [m for m in messages if m.qp == qp]
+    return tuple(Lengths(m, at, at + m.packets - 1) for m, at in zip(own, pattern.offsets, strict=True))
+
+
+def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteration: int, away: Cause) -> SlotSeen:
+    """What was seen of one queue pair in one iteration.
+
+    Args:
+        sightings: The queue pair at each capture port.
+        qp: Its index.
+        pattern: What one iteration puts on it.
+        iteration: The number asked for.
+        away: The cause to state when the iteration is not there at all.
+    """
+    placed = [(s, w) for s in sightings if (w := s.window(iteration)) is not None and w.base is not None]
+    if not placed:
+        qpn = sightings[0].track.flow.dest_qp if sightings else None
+        gone = MissingRange(qp, qpn, None, None, pattern.span, away)
+        return SlotSeen((), (gone,), 0, 0, 0, 0, placed=False)
+    parts = [_inside(s, w, pattern) for s, w in placed]
+    seen = merge(part for ranges in parts for part in ranges)
+    counted = [_repeats(s, w, pattern) for s, w in placed]
+    return SlotSeen(
+        seen=seen,
+        missing=tuple(_missing(placed, qp, seen, pattern)),
+        repeats=sum(repeats for repeats, _ in counted),
+        arrivals=sum(size(ranges) for ranges in parts) + sum(doubled for _, doubled in counted),
+        ports=len({s.track.flow.capture for s, _ in placed}),
+        mismatches=sum(w.conflicts for _, w in placed),
+        placed=True,
+    )
+
+
+def _base(window: Window) -> int:
+    return window.base or 0
+
+
+def _inside(sighting: Sighting, window: Window, pattern: Pattern) -> Ranges:
+    base = _base(window)
+    return clip(sighting.track.flow.seen, base, base + pattern.span - 1, shift=-base)
+
+
+def _repeats(sighting: Sighting, window: Window, pattern: Pattern) -> tuple[int, int]:
+    """Extra arrivals inside the iteration, and how many of them the flow's counters call double mirroring."""
+    flow, base = sighting.track.flow, _base(window)
+    extra = sum(copies for position, copies in flow.repeats if base <= position < base + pattern.span)
+    return extra, min(extra, flow.duplicated)
+
+
+def _missing(
+    placed: Sequence[tuple[Sighting, Window]], qp: int, seen: Ranges, pattern: Pattern
+) -> Iterable[MissingRange]:
+    first = min(s.track.first - _base(w) for s, w in placed)
+    last = max(s.track.last - _base(w) for s, w in placed)
+    sighting, window = placed[0]
+    for low, high in holes(seen, 0, pattern.span - 1):
+        cause = Cause.CAPTURE_START if high < first else Cause.CAPTURE_END if low > last else Cause.LOST
+        base = _base(window)
+        yield MissingRange(
+            qp, sighting.track.flow.dest_qp, (base + low) & _PSN, (base + high) & _PSN, high - low + 1, cause
+        )
+
+
+def absence(captures: Sequence[Capture], start: int | None, end: int | None) -> Cause:
+    """Why an iteration that others show from ``start`` to ``end`` is wholly absent at these captures."""
+    if captures and end is not None and all(c.first_time > end for c in captures):
+        return Cause.CAPTURE_START
+    if captures and start is not None and all(c.last_time < start for c in captures):
+        return Cause.CAPTURE_END
+    return Cause.LOST
+
+
+def hop_result(
+    hop: ExpectedHop, parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]], sighted: Survey, mtu: int, planned: bool
+) -> HopResult:
+    """Add up the queue pairs of a hop."""
+    keys: list[SlotKey] = [(hop.group, hop.channel, hop.index, qp) for qp in sorted({m.qp for m in hop.messages})]
+    sightings = [s for key in keys for s in sighted.sightings.get(key, ())]
+    captures: tuple[CapturePort, ...] = tuple(sorted({s.track.flow.capture for s in sightings})) or hop.captures
+    watched = planned and bool(hop.captures)
+    reduced, partial = _gone(parts)
+    distinct = sum(size(part.seen) for part, _ in parts)
+    arrivals = sum(part.arrivals for part, _ in parts)
+    copies = hop.copies if watched else max((part.ports for part, _ in parts), default=1)
+    return HopResult(
+        index=hop.index,
+        src_rank=hop.src_rank,
+        dst_rank=hop.dst_rank,
+        source=hop.source,
+        destination=hop.destination,
+        planned=watched,
+        observed=bool(sightings),
+        captures=captures,
+        qpns=tuple(sorted({s.track.flow.dest_qp for s in sightings})),
+        expected=expected_count(hop.messages),
+        seen=_seen_count(parts, mtu),
+        missing_reduced=reduced,
+        missing_partial=partial,
+        missing=tuple(gone for part, _ in parts for gone in part.missing),
+        repeats=sum(part.repeats for part, _ in parts),
+        surplus=max(0, arrivals - max(1, copies) * distinct),
+        mismatches=sum(part.mismatches for part, _ in parts),
+    )
+
+
+def _gone(parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]]) -> tuple[int, int]:
+    """Packets never seen: of fully reduced chunks, of partial sums."""
+    reduced = partial = 0
+    for part, table in parts:
+        for row in table if part.missing else ():
+            gone = row.message.packets - size(clip(part.seen, row.first, row.last))
+            reduced += gone if row.message.reduced else 0
+            partial += 0 if row.message.reduced else gone
+    return reduced, partial
+
+
+def expected_count(messages: Sequence[WireMessage]) -> Count:
+    """What one iteration puts on a hop."""
+    return Count(len(messages), sum(m.packets for m in messages), sum(m.wire_bytes for m in messages))
+
+
+def _seen_count(parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]], mtu: int) -> Count:
+    if not any(part.missing for part, _ in parts):
+        return expected_count([row.message for _, table in parts for row in table])
+    messages = packets = payload = 0
+    for part, table in parts:
+        for row in table:
+            inside = clip(part.seen, row.first, row.last)
+            count = size(inside)
+            packets += count
+            messages += count == row.message.packets
+            payload += _payload(row, inside, mtu)
+    return Count(messages, packets, payload)
+
+
+def _payload(row: Lengths, inside: Ranges, mtu: int) -> int:
+    """Bytes of the seen packets of a message: every packet is full but the last one."""
+    full = size(inside) * mtu
+    ends = bool(inside) and inside[-1][1] == row.last
+    return full - (row.message.packets * mtu - row.message.wire_bytes if ends else 0)

@@ -1,0 +1,147 @@
+"""Which flow is which queue pair of which hop: by the job's numbers where it gives them, else by the pattern."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flowcheck_net.audit.pattern import Pattern, Track, pattern_of
+from flowcheck_net.audit.place import Placement, place
+from flowcheck_net.ids import Address, Qpn
+from flowcheck_net.model.expect import ExpectedHop
+from flowcheck_net.model.job import Wire
+
+Pair = tuple[Address, Address]
+
+_OTHER_IMMEDIATES = (2, 29, 0)
+"""From here on the immediate is big-endian or a request number; source: NCCL 2.29.2 ``net_ib``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One queue pair of one hop."""
+
+    hop: ExpectedHop
+    qp: int
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A slot and what was seen of it, at each capture port."""
+
+    slot: Slot
+    qpn: Qpn
+    flows: tuple[tuple[Track, Placement], ...]
+    doubt: str = ""
+    """Why it may be another queue pair's or lie elsewhere; empty: certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All slots between one pair of addresses."""
+
+    assigned: tuple[Assigned, ...]
+    empty: tuple[Slot, ...]
+    """Slots without a queue pair that fits."""
+    classes: tuple[tuple[Slot, ...], ...]
+    """Slots of equal pattern that were filled in an arbitrary (ascending) order."""
+    left: tuple[Track, ...]
+    """Data flows that are no slot's."""
+    surplus: tuple[Track, ...]
+    """Data flows that carry whole iterations of a pattern all of whose slots are taken."""
+
+
+def slots_of(hops: Iterable[ExpectedHop], wire: Wire) -> tuple[Slot, ...]:
+    """Every queue pair of the hops that carries at least one message, in canonical order."""
+    immediates = wire.nccl.version < _OTHER_IMMEDIATES
+    result = []
+    for hop in sorted(hops, key=lambda h: (h.group, h.channel, h.index)):
+        for qp in sorted({m.qp for m in hop.messages}):
+            result.append(Slot(hop, qp, pattern_of(hop.messages, qp, immediates)))
+    return tuple(result)
+
+
+def assign(slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset[int]) -> Assignment:
+    """Match the data flows of one address pair to the slots of the same pair."""
+    by_qpn: dict[Qpn, list[Track]] = defaultdict(list)
+    for track in tracks:
+        by_qpn[track.flow.dest_qp].append(track)
+    named = {qpn: slot for slot in slots if (qpn := _named(slot)) is not None}
+    assigned = [_place_all(slot, qpn, by_qpn[qpn], broadcasts) for qpn, slot in named.items() if qpn in by_qpn]
+    free = [slot for slot in slots if _named(slot) is None]
+    rest = {qpn: found for qpn, found in by_qpn.items() if qpn not in named}
+    chosen, surplus = _by_pattern(free, rest, broadcasts)
+    assigned.extend(chosen)
+    taken = {(a.slot.hop.group, a.slot.hop.channel, a.slot.hop.index, a.slot.qp) for a in assigned}
+    used = {a.qpn for a in assigned} | surplus
+    return Assignment(
+        assigned=tuple(assigned),
+        empty=tuple(s for s in slots if (s.hop.group, s.hop.channel, s.hop.index, s.qp) not in taken),
+        classes=_classes(free, chosen),
+        left=tuple(t for t in tracks if t.flow.dest_qp not in used),
+        surplus=tuple(t for t in tracks if t.flow.dest_qp in surplus),
+    )
+
+
+def _named(slot: Slot) -> Qpn | None:
+    return slot.hop.qpns[slot.qp] if slot.qp < len(slot.hop.qpns) else None
+
+
+def _place_all(slot: Slot, qpn: Qpn, tracks: Sequence[Track], broadcasts: frozenset[int]) -> Assigned:
+    flows = tuple((t, place(t, slot.pattern, broadcasts)) for t in tracks)
+    return Assigned(slot, qpn, flows, next((p.ambiguous for _, p in flows if p.ambiguous), ""))
+
+
+def _by_pattern(
+    free: Sequence[Slot], tracks: Mapping[Qpn, Sequence[Track]], broadcasts: frozenset[int]
+) -> tuple[list[Assigned], set[Qpn]]:
+    """Best fit first; among equal ones ascending queue pair numbers take ascending slots."""
+    waiting: dict[Pattern, list[Slot]] = defaultdict(list)
+    for slot in free:
+        waiting[slot.pattern].append(slot)
+    scored: list[tuple[bool, int, Qpn, int, Assigned]] = []
+    for qpn, found in tracks.items():
+        for order, (pattern, equal) in enumerate(waiting.items()):
+            trial = _place_all(equal[0], qpn, found, broadcasts)
+            whole = any(p.whole(pattern) for _, p in trial.flows)
+            matches, strange = _evidence(trial, broadcasts)
+            if matches and (whole or matches >= strange):
+                scored.append((whole, matches, qpn, order, trial))
+    scored.sort(key=lambda s: (not s[0], -s[1], s[2], s[3]))
+    chosen: dict[Qpn, Assigned] = {}
+    for _, _, qpn, _, trial in scored:
+        if qpn not in chosen and waiting[trial.slot.pattern]:
+            slot = waiting[trial.slot.pattern].pop(0)
+            chosen[qpn] = replace(trial, slot=slot, doubt=trial.doubt or _rivals(trial, scored))
+    return list(chosen.values()), {qpn for whole, _, qpn, _, _ in scored if whole and qpn not in chosen}
+
+
+def _evidence(trial: Assigned, broadcasts: frozenset[int]) -> tuple[int, int]:
+    """Messages with data that confirm the places, and messages that nothing explains. Empty ones prove nothing."""
+    pattern = trial.slot.pattern
+    matches = strange = 0
+    for track, placement in trial.flows:
+        strange += sum(m.bytes not in broadcasts for m in placement.others)
+        for window in placement.windows:
+            if window.base is not None:
+                inside = track.between(window.base, window.base + pattern.span)
+                matches += sum(bool(m.bytes) for m in inside) - window.conflicts
+    return max(0, matches), strange
+
+
+def _rivals(trial: Assigned, scored: Sequence[tuple[bool, int, Qpn, int, Assigned]]) -> str:
+    """A queue pair that showed no whole iteration may fit several patterns equally well."""
+    if any(p.whole(trial.slot.pattern) for _, p in trial.flows):
+        return ""
+    matches = next(found for _, found, _, _, other in scored if other is trial)
+    count = sum(qpn == trial.qpn and found == matches for _, found, qpn, _, _ in scored)
+    return f"the {matches} messages seen fit {count} different patterns equally well" if count > 1 else ""
+
+
+def _classes(free: Sequence[Slot], chosen: Sequence[Assigned]) -> tuple[tuple[Slot, ...], ...]:
+    """Groups of two or more equal slots of which at least one was filled."""
+    equal: dict[Pattern, list[Slot]] = defaultdict(list)
+    for slot in free:
+        equal[slot.pattern].append(slot)
+    filled = {a.slot.pattern for a in chosen}
+    return tuple(tuple(group) for pattern, group in equal.items() if len(group) > 1 and pattern in filled)

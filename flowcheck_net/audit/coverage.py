@@ -1,0 +1,206 @@
+"""Records against expectation: a verdict for every ring in every iteration, with the arithmetic."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flowcheck_net.audit.arithmetic import Lengths, SlotSeen, absence, hop_result, lengths, slot_seen
+from flowcheck_net.audit.assign import slots_of
+from flowcheck_net.audit.chunks import Carrier, Union, unite
+from flowcheck_net.audit.findings import collect
+from flowcheck_net.audit.flows import flow_results
+from flowcheck_net.audit.judge import Facts, judge
+from flowcheck_net.audit.loss import unexplained_drops
+from flowcheck_net.audit.pattern import Pattern
+from flowcheck_net.audit.ranges import Ranges, holes, merge
+from flowcheck_net.audit.result import AuditReport, IterationResult, RingResult
+from flowcheck_net.audit.survey import SlotKey, Survey, slot_key, survey
+from flowcheck_net.audit.unseen import unseen
+from flowcheck_net.audit.verdict import Verdict, worst
+from flowcheck_net.ids import CapturePort, Channel, GroupName
+from flowcheck_net.model.expect import Expectation, ExpectedHop
+from flowcheck_net.model.job import Wire
+from flowcheck_net.receive.records import Capture, Cause, Records
+
+
+def audit(expectation: Expectation, records: Records) -> AuditReport:
+    """Decide what ``records`` prove of every ring and iteration of ``expectation``."""
+    sighted = survey(expectation, records)
+    drops = unexplained_drops(records)
+    rings: list[RingResult] = []
+    for (group, channel), hops in _rings(expectation.hops):
+        rings.extend(_Ring(group, channel, hops, expectation, records, sighted, drops).results())
+    findings = collect(expectation, records, sighted, drops, rings)
+    verdicts = [ring.verdict for ring in rings] + [f.verdict for f in findings if f.verdict is not None]
+    return AuditReport(
+        job=expectation.job,
+        planned=expectation.planned,
+        sources=records.sources,
+        verdict=worst(verdicts),
+        iterations=_iterations(rings),
+        rings=tuple(rings),
+        findings=findings,
+        flows=flow_results(records, sighted, expectation),
+        warnings=records.warnings,
+    )
+
+
+def _rings(hops: Sequence[ExpectedHop]) -> list[tuple[tuple[GroupName, Channel], list[ExpectedHop]]]:
+    found: dict[tuple[GroupName, Channel], list[ExpectedHop]] = defaultdict(list)
+    for hop in sorted(hops, key=lambda h: (h.group, h.channel, h.index)):
+        found[hop.group, hop.channel].append(hop)
+    return sorted(found.items())
+
+
+def _iterations(rings: Sequence[RingResult]) -> tuple[IterationResult, ...]:
+    found: dict[int, list[RingResult]] = defaultdict(list)
+    for ring in rings:
+        if ring.iteration is not None:
+            found[ring.iteration].append(ring)
+    every = len({(ring.group, ring.channel) for ring in rings})
+    return tuple(
+        IterationResult(
+            number=number,
+            verdict=worst(ring.verdict for ring in many),
+            publishable=len(many) == every and all(ring.verdict.publishable for ring in many),
+        )
+        for number, many in sorted(found.items())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One queue pair of one hop, prepared once for all iterations."""
+
+    key: SlotKey
+    hop: ExpectedHop
+    qp: int
+    pattern: Pattern
+    rows: tuple[Lengths, ...]
+
+
+class _Ring:
+    """All iterations of one ring."""
+
+    def __init__(
+        self,
+        group: GroupName,
+        channel: Channel,
+        hops: Sequence[ExpectedHop],
+        expectation: Expectation,
+        records: Records,
+        sighted: Survey,
+        drops: Mapping[CapturePort, int],
+    ) -> None:
+        self.group = group
+        self.channel = channel
+        self.hops = hops
+        self.expectation = expectation
+        self.sighted = sighted
+        self.drops = drops
+        self.captures = {capture.name: capture for capture in records.captures}
+        self.tables = {hop.index: _tables(hop, expectation.wire) for hop in hops}
+        self.equal = _equal_slots(sighted)
+        self.unions: dict[object, Union] = {}
+
+    def results(self) -> list[RingResult]:
+        """One result an iteration; a single one without number where no iteration of the whole run was found."""
+        keys = {table.key for tables in self.tables.values() for table in tables}
+        verdict, reason = unseen(self.hops, self.sighted, self.expectation.planned)
+        silent = self.sighted.iterations == 0 or verdict is Verdict.STALE or not self._watched()
+        if silent and not keys & self.sighted.sightings.keys():
+            return [RingResult(self.group, self.channel, None, verdict, reason, (), (), 0, 0)]
+        return [self._result(number) for number in range(self.sighted.iterations)]
+
+    def _watched(self) -> bool:
+        return self.expectation.planned and any(hop.captures for hop in self.hops)
+
+    def _result(self, iteration: int) -> RingResult:
+        parts = {
+            hop.index: [(self._seen(table, iteration), table.rows) for table in self.tables[hop.index]]
+            for hop in self.hops
+        }
+        mtu = self.expectation.wire.mtu
+        hops = tuple(
+            hop_result(hop, parts[hop.index], self.sighted, mtu, self.expectation.planned) for hop in self.hops
+        )
+        union = self._union(parts, iteration)
+        ports = {port for hop in hops if hop.planned or hop.observed for port in hop.captures}
+        facts = Facts(
+            hops=hops,
+            union=union,
+            doubts=self._doubts(parts),
+            drops={port: self.drops[port] for port in sorted(ports & self.drops.keys())},
+        )
+        verdict, reason = judge(facts)
+        return RingResult(
+            self.group, self.channel, iteration, verdict, reason, hops, union.missing, union.packets, union.seen
+        )
+
+    def _seen(self, table: _Table, iteration: int) -> SlotSeen:
+        sightings = self.sighted.sightings.get(table.key, ())
+        return slot_seen(sightings, table.qp, table.pattern, iteration, self._absence(table, iteration))
+
+    def _absence(self, table: _Table, iteration: int) -> Cause:
+        """Why a queue pair shows nothing of an iteration, judged by when the others show it."""
+        sightings = self.sighted.sightings.get(table.key, ())
+        if any((w := s.window(iteration)) is not None and w.base is not None for s in sightings):
+            return Cause.LOST
+        start, end = self.sighted.times(iteration)
+        ports = {s.track.flow.capture for s in sightings} or set(table.hop.captures)
+        captures: list[Capture] = [self.captures[port] for port in sorted(ports) if port in self.captures]
+        return absence(captures, start, end)
+
+    def _union(self, parts: Mapping[int, Sequence[tuple[SlotSeen, Sequence[Lengths]]]], iteration: int) -> Union:
+        carriers = []
+        for hop in self.hops:
+            for table, (part, rows) in zip(self.tables[hop.index], parts[hop.index], strict=True):
+                sure, possible = self._sure(table, part, iteration)
+                observed = table.key in self.sighted.sightings
+                carriers.append(Carrier(_label(hop), observed, tuple(rows), part.seen, sure, possible))
+        key = tuple((c.observed, c.sure, c.possible) for c in carriers)
+        if key not in self.unions:
+            self.unions[key] = unite(carriers, self.expectation.wire.buckets)
+        return self.unions[key]
+
+    def _sure(self, table: _Table, part: SlotSeen, iteration: int) -> tuple[Ranges, Ranges]:
+        """What is seen whichever of the equal queue pairs is this one's, and what may be seen at best."""
+        equal = self.equal.get(table.key, ())
+        if not equal:
+            return part.seen, part.seen
+        pattern = table.pattern
+        every = [
+            slot_seen(self.sighted.sightings.get(key, ()), key[3], pattern, iteration, Cause.LOST).seen for key in equal
+        ]
+        gone = merge(r for seen in every for r in holes(seen, 0, pattern.span - 1))
+        return holes(gone, 0, pattern.span - 1), merge(r for seen in every for r in seen)
+
+    def _doubts(self, parts: Mapping[int, Sequence[tuple[SlotSeen, Sequence[Lengths]]]]) -> tuple[str, ...]:
+        """Why the places of this ring's queue pairs are not certain."""
+        found = []
+        for tables in self.tables.values():
+            for table in tables:
+                assigned = self.sighted.assigned.get(table.key)
+                if assigned is not None and assigned.doubt:
+                    found.append(f"hop {_label(table.hop)}, queue pair {assigned.qpn:#x}: {assigned.doubt}")
+        return tuple(found)
+
+
+def _label(hop: ExpectedHop) -> str:
+    return f"{hop.src_rank}->{hop.dst_rank}"
+
+
+def _tables(hop: ExpectedHop, wire: Wire) -> tuple[_Table, ...]:
+    return tuple(
+        _Table(slot_key(slot), hop, slot.qp, slot.pattern, lengths(hop.messages, slot.qp, slot.pattern))
+        for slot in slots_of([hop], wire)
+    )
+
+
+def _equal_slots(sighted: Survey) -> dict[SlotKey, tuple[SlotKey, ...]]:
+    """For each slot that was filled in an arbitrary order, all slots that it may be."""
+    result: dict[SlotKey, tuple[SlotKey, ...]] = {}
+    for group in sighted.classes:
+        keys = tuple(slot_key(slot) for slot in group)
+        result.update(dict.fromkeys(keys, keys))
+    return result

@@ -1,0 +1,36 @@
+"""What each flow of the records is, so that no packet goes without a name."""
+
+from flowcheck_net.audit.place import Placement
+from flowcheck_net.audit.result import FlowResult
+from flowcheck_net.audit.survey import Survey, broadcast_sizes
+from flowcheck_net.model.expect import Expectation
+from flowcheck_net.receive.records import Records
+
+
+def flow_results(records: Records, sighted: Survey, expectation: Expectation) -> tuple[FlowResult, ...]:
+    """One result a flow, in the order of the records."""
+    declared = broadcast_sizes(expectation)
+    homes: dict[int, tuple[str, Placement]] = {}
+    for assigned in sighted.assigned.values():
+        hop = assigned.slot.hop
+        name = f"{hop.group} channel {hop.channel} hop {hop.src_rank}->{hop.dst_rank}"
+        homes.update({id(track.flow): (name, placement) for track, placement in assigned.flows})
+    results = []
+    for flow, use in zip(records.flows, sighted.uses, strict=True):
+        name, placement = homes.get(id(flow), ("", None))
+        others = placement.others if placement else ()
+        broadcasts = sum(m.bytes in declared for m in others)
+        results.append(
+            FlowResult(
+                capture=flow.capture,
+                source=flow.source,
+                destination=flow.destination,
+                dest_qp=flow.dest_qp,
+                use=use,
+                hop=name,
+                packets=sum(flow.packets.values()),
+                broadcasts=broadcasts,
+                unrecognised=len(others) - broadcasts,
+            )
+        )
+    return tuple(results)

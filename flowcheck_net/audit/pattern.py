@@ -1,0 +1,150 @@
+"""The message pattern of one iteration on one queue pair, and how well observed messages fit it at a place."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from flowcheck_net.model.wire import WireMessage
+from flowcheck_net.receive.records import Flow, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One iteration on one queue pair: message sizes and where each starts, in packets from the first."""
+
+    sizes: tuple[int, ...]
+    """RDMA payload bytes of each message."""
+    immediates: tuple[int | None, ...]
+    """Immediate data of each message; None: not known beforehand."""
+    offsets: tuple[int, ...]
+    span: int
+    """Packets of the iteration, which is also the PSNs that it takes."""
+    step: int
+    """Packets after which the sizes repeat inside the iteration; equal to ``span`` unless it is self-similar."""
+
+    @property
+    def self_similar(self) -> bool:
+        """Does the pattern look the same when it is shifted? Then sizes alone cannot tell where an iteration begins."""
+        return self.step < self.span
+
+    def index_at(self, offset: int) -> int | None:
+        """The message that starts at this packet offset, None where none starts."""
+        at = bisect_left(self.offsets, offset)
+        return at if at < len(self.offsets) and self.offsets[at] == offset else None
+
+    def agrees(self, index: int, message: Message) -> bool:
+        """Is this what the message at ``index`` looks like? An immediate that was not seen does not contradict."""
+        wanted = self.immediates[index]
+        same = wanted is None or message.immediate is None or message.immediate == wanted
+        return same and message.bytes == self.sizes[index]
+
+    def indices_of(self, size: int) -> tuple[int, ...]:
+        """Messages of this size."""
+        return _indices(self.sizes).get(size, ())
+
+
+@lru_cache(maxsize=4096)
+def _indices(sizes: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+    found: dict[int, list[int]] = {}
+    for index, size in enumerate(sizes):
+        found.setdefault(size, []).append(index)
+    return {size: tuple(at) for size, at in found.items()}
+
+
+@lru_cache(maxsize=1024)
+def pattern_of(messages: tuple[WireMessage, ...], qp: int, immediates: bool) -> Pattern:
+    """The pattern of the queue pair with index ``qp`` of a hop.
+
+    Args:
+        messages: One iteration on the hop, all queue pairs.
+        qp: The queue pair.
+        immediates: Is the immediate of a message its whole length (over all queue pairs), as it is up to NCCL 2.28?
+    """
+    whole: Counter[tuple[int, int, int, int, bool]] = Counter()
+    for message in messages:
+        whole[_key(message)] += message.wire_bytes
+    own = [m for m in messages if m.qp == qp]
+    closed = {_key(m) for m in own if m.closes}
+    shape = [(m.wire_bytes, m.packets, None if not m.closes and _key(m) in closed else whole[_key(m)]) for m in own]
+    offsets = []
+    span = 0
+    for _, packets, _ in shape:
+        offsets.append(span)
+        span += packets
+    period = _period([(size, immediate) for size, _, immediate in shape])
+    return Pattern(
+        sizes=tuple(size for size, _, _ in shape),
+        immediates=tuple(immediate if immediates else None for _, _, immediate in shape),
+        offsets=tuple(offsets),
+        span=span,
+        step=offsets[period] if period < len(shape) else span,
+    )
+
+
+def _key(message: WireMessage) -> tuple[int, int, int, int, bool]:
+    """All pieces of one NCCL message."""
+    return message.bucket, message.loop, message.chunk, message.slice, message.reduced
+
+
+def _period(values: Sequence[object]) -> int:
+    """The smallest p that divides the length and under whose rotation the values stay the same."""
+    length = len(values)
+    for p in range(1, length // 2 + 1):
+        if length % p == 0 and all(values[i] == values[i - p] for i in range(p, length)):
+            return p
+    return length
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Observed messages against the pattern at one base."""
+
+    matches: int
+    conflicts: int
+    """Messages whose start or length is not the expected one."""
+
+    @property
+    def clean(self) -> bool:
+        """Something fits and nothing contradicts."""
+        return self.matches > 0 and self.conflicts == 0
+
+
+class Track:
+    """The messages of one flow whose length is known, in the order of their positions."""
+
+    def __init__(self, flow: Flow) -> None:
+        """Keep what placing needs from ``flow``."""
+        self.flow = flow
+        self.known: tuple[Message, ...] = tuple(m for m in flow.messages if m.bytes is not None)
+        self.positions = [m.position for m in self.known]
+        self.first = flow.seen[0][0] if flow.seen else 0
+        self.last = flow.seen[-1][1] if flow.seen else -1
+
+    def between(self, first: int, end: int) -> Sequence[Message]:
+        """Messages that start in [first, end)."""
+        return self.known[bisect_left(self.positions, first) : bisect_left(self.positions, end)]
+
+    def next_index(self, position: int) -> int:
+        """Index of the first message at or after ``position``."""
+        return bisect_left(self.positions, position)
+
+    def fit(self, pattern: Pattern, base: int) -> Fit:
+        """How an iteration that begins at position ``base`` agrees with what was seen."""
+        matches = conflicts = 0
+        at = bisect_left(self.positions, base)
+        if at > 0 and message_end(self.known[at - 1]) > base:
+            conflicts += 1
+        for message in self.between(base, base + pattern.span):
+            index = pattern.index_at(message.position - base)
+            if index is not None and pattern.agrees(index, message):
+                matches += 1
+            else:
+                conflicts += 1
+        return Fit(matches, conflicts)
+
+
+def message_end(message: Message) -> int:
+    """Position after the last packet of a message, as far as it is known."""
+    return message.position + (message.expected_packets or max(1, message.packets))

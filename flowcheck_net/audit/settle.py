@@ -1,0 +1,83 @@
+"""Where iterations begin when the pattern is self-similar (equal chunks): message sizes cannot tell, so time has to.
+
+Training computes between iterations, so the longest pauses lie there. Where neither a known start nor the pauses
+decide, the placement is called ambiguous and nothing better than UNKNOWN may be built on it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from statistics import median
+
+from flowcheck_net.audit.pattern import Pattern, Track, message_end
+from flowcheck_net.receive.records import Message
+
+_DOMINATES = 2.0
+"""A pause this many times longer than at any other place is a border between iterations."""
+
+
+def settle(track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message]) -> tuple[list[int], str]:
+    """Shift runs of iterations to where they really begin; the text says why this may be wrong, empty when sure."""
+    ends = {message_end(m) for m in others}
+    settled: list[int] = []
+    doubt = ""
+    for run in _runs(bases, pattern.span):
+        if run[0] in ends or (run[0] == 0 and track.first == 0):
+            settled.extend(run)
+            continue
+        shift = _longest_pause(track, pattern, run)
+        whole = _ends_whole(track, pattern, run)
+        if shift is None and not whole:
+            doubt = _doubt(pattern)
+        elif shift:
+            doubt = _doubt(pattern) if whole else doubt
+            settled.extend(_shifted(track, pattern, run, shift))
+            continue
+        settled.extend(run)
+    return settled, doubt
+
+
+def _doubt(pattern: Pattern) -> str:
+    return (
+        f"the {len(pattern.sizes)} messages of an iteration repeat after {pattern.step} of its {pattern.span} packets, "
+        "and neither the start of the connection nor the pauses tell where an iteration begins"
+    )
+
+
+def _runs(bases: Sequence[int], span: int) -> list[list[int]]:
+    """Bases split where the next one is not a whole number of spans further."""
+    runs: list[list[int]] = []
+    for base in bases:
+        if runs and (base - runs[-1][-1]) % span == 0:
+            runs[-1].append(base)
+        else:
+            runs.append([base])
+    return runs
+
+
+def _ends_whole(track: Track, pattern: Pattern, run: Sequence[int]) -> bool:
+    """Does the run begin with a message at the border of the pattern and end with a packet at it?"""
+    end = run[-1] + pattern.span
+    starts = any(m.position == run[0] for m in track.between(run[0], run[0] + 1))
+    return starts and any(first <= end - 1 <= last for first, last in track.flow.seen)
+
+
+def _longest_pause(track: Track, pattern: Pattern, run: Sequence[int]) -> int | None:
+    """Shift in packets, 0 .. span - 1, of the place with by far the longest pauses; None: no place stands out."""
+    pauses: dict[int, list[int]] = {}
+    stop = bisect_left(track.positions, run[-1] + pattern.span)
+    for at in range(max(1, bisect_left(track.positions, run[0])), stop):
+        offset = (track.known[at].position - run[0]) % pattern.span
+        if offset % pattern.step == 0:
+            pauses.setdefault(offset, []).append(track.known[at].first_time - track.known[at - 1].last_time)
+    ranked = sorted(((median(values), shift) for shift, values in pauses.items()), reverse=True)
+    if 0 not in pauses or ranked[0][0] <= 0:
+        return None
+    if len(ranked) > 1 and ranked[0][0] < _DOMINATES * max(1, ranked[1][0]):
+        return None
+    return ranked[0][1]
+
+
+def _shifted(track: Track, pattern: Pattern, run: Sequence[int], shift: int) -> list[int]:
+    """The run moved forward by ``shift``, with the part before it as an iteration that had already begun."""
+    moved = [run[0] + shift - pattern.span, *(base + shift for base in run)]
+    return [base for base in moved if track.between(base, base + pattern.span)]

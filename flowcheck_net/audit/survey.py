@@ -1,0 +1,133 @@
+"""All flows of the records: what each one is, which slot it fills, and which numbers its iterations have."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flowcheck_net.audit.align import shifts
+from flowcheck_net.audit.assign import Assigned, Pair, Slot, assign, slots_of
+from flowcheck_net.audit.pattern import Track
+from flowcheck_net.audit.place import Placement, Window
+from flowcheck_net.audit.result import FlowUse
+from flowcheck_net.ids import Address, Channel, GroupName
+from flowcheck_net.model.expect import Expectation
+from flowcheck_net.model.job import Wire
+from flowcheck_net.model.wire import broadcast_wire_sizes
+from flowcheck_net.model.wire_qps import pieces
+from flowcheck_net.receive.records import Flow, Records
+
+SlotKey = tuple[GroupName, Channel, int, int]
+"""(group, channel, hop index, queue pair index)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One slot at one capture port, its iterations numbered."""
+
+    track: Track
+    placement: Placement
+    start: int
+    """Number of its first window."""
+
+    def window(self, iteration: int) -> Window | None:
+        """The window of an iteration, None where the flow shows none."""
+        at = iteration - self.start
+        return self.placement.windows[at] if 0 <= at < len(self.placement.windows) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The records, sorted out."""
+
+    iterations: int
+    """How many any flow shows."""
+    sightings: dict[SlotKey, tuple[Sighting, ...]]
+    assigned: dict[SlotKey, Assigned]
+    empty: tuple[Slot, ...]
+    classes: tuple[tuple[Slot, ...], ...]
+    surplus: tuple[Track, ...]
+    left: dict[Pair, tuple[Track, ...]]
+    """Data flows between addresses of the job that are no ring's."""
+    uses: tuple[FlowUse, ...]
+    """For each flow of the records."""
+
+    def times(self, iteration: int) -> tuple[int | None, int | None]:
+        """Nanoseconds from the first to the last message of an iteration on all flows that show it."""
+        windows = [w for many in self.sightings.values() for s in many if (w := s.window(iteration)) is not None]
+        return (
+            min((w.first_time for w in windows if w.first_time is not None), default=None),
+            max((w.last_time for w in windows if w.last_time is not None), default=None),
+        )
+
+
+def slot_key(slot: Slot) -> SlotKey:
+    """The identity of a slot."""
+    return slot.hop.group, slot.hop.channel, slot.hop.index, slot.qp
+
+
+def survey(expectation: Expectation, records: Records) -> Survey:
+    """Sort out all flows."""
+    broadcasts = broadcast_sizes(expectation)
+    tracks: dict[Pair, list[Track]] = defaultdict(list)
+    for flow in records.flows:
+        if has_data(flow):
+            tracks[flow.source, flow.destination].append(Track(flow))
+    slots: dict[Pair, list[Slot]] = defaultdict(list)
+    for slot in slots_of(expectation.hops, expectation.wire):
+        slots[slot.hop.source, slot.hop.destination].append(slot)
+    assignments = [(pair, assign(found, tracks.get(pair, []), broadcasts)) for pair, found in sorted(slots.items())]
+    assigned = {slot_key(a.slot): a for _, one in assignments for a in one.assigned}
+    sightings, count = _number(assigned)
+    ring_flows = {id(t.flow) for a in assigned.values() for t, p in a.flows if p.windows}
+    left = {pair: one.left for pair, one in assignments if one.left}
+    return Survey(
+        iterations=count,
+        sightings=sightings,
+        assigned=assigned,
+        empty=tuple(s for _, one in assignments for s in one.empty),
+        classes=tuple(c for _, one in assignments for c in one.classes),
+        surplus=tuple(t for _, one in assignments for t in one.surplus),
+        left=left,
+        uses=tuple(_use(flow, ring_flows, expectation.addresses) for flow in records.flows),
+    )
+
+
+def has_data(flow: Flow) -> bool:
+    """Does the flow write data, rather than only clear-to-send writes, acknowledgements or setup?"""
+    return flow.packets.get("write", 0) > 0
+
+
+def broadcast_sizes(expectation: Expectation) -> frozenset[int]:
+    """RDMA payload sizes that a declared broadcast may show, on any channel, whole or cut over queue pairs."""
+    wire = expectation.wire
+    channels = {hop.channel for hop in expectation.hops}
+    whole = {size for b in wire.broadcasts for channel in channels for size in broadcast_wire_sizes(wire, b, channel)}
+    return frozenset(whole | _cut(wire, whole))
+
+
+def _cut(wire: Wire, sizes: Iterable[int]) -> set[int]:
+    return {piece.length for size in sizes for piece in pieces(wire.nccl, size, 0)}
+
+
+def _number(assigned: dict[SlotKey, Assigned]) -> tuple[dict[SlotKey, tuple[Sighting, ...]], int]:
+    """Give every flow's iterations their common numbers."""
+    every = [(key, track, placement) for key, a in sorted(assigned.items()) for track, placement in a.flows]
+    starts = shifts([placement.windows for _, _, placement in every])
+    found: dict[SlotKey, list[Sighting]] = defaultdict(list)
+    for (key, track, placement), start in zip(every, starts, strict=True):
+        if placement.windows:
+            found[key].append(Sighting(track, placement, start))
+    count = max((s.start + len(s.placement.windows) for many in found.values() for s in many), default=0)
+    return {key: tuple(many) for key, many in found.items()}, count
+
+
+def _use(flow: Flow, ring_flows: set[int], job: frozenset[Address]) -> FlowUse:
+    if flow.source not in job and flow.destination not in job:
+        return FlowUse.FOREIGN
+    if id(flow) in ring_flows:
+        return FlowUse.RING
+    if has_data(flow) or flow.packets.get("send", 0):
+        return FlowUse.OTHER
+    if flow.packets.get("setup", 0):
+        return FlowUse.SETUP
+    return FlowUse.CONTROL
