@@ -75,10 +75,12 @@ def _layout(job: JobSpec) -> Iterator[Fault]:
     if sorted(layout.order.split("-")) != sorted(AXES):
         words = f"must name each of {', '.join(AXES)} once, joined by dashes (found '{layout.order}')"
         yield Fault(("layout", "order"), words, "Megatron's default is tp-cp-ep-dp-pp")
+    if layout.ep > 1:
+        words = f"expert gradients have groups and buckets of their own (found {layout.ep})"
+        yield Fault(("layout", "ep"), words, "list the groups to observe under groups, in place of layout")
     dp = data_parallel_size(layout, count)
     if dp == 0:
-        product = f"{layout.tp} x {layout.cp} x {layout.ep} x {layout.pp}"
-        words = f"tp x cp x ep x pp = {product} does not divide the {count} ranks"
+        words = f"tp x cp x pp = {layout.tp} x {layout.cp} x {layout.pp} does not divide the {count} ranks"
         yield Fault(("layout",), words, at_key=True)
     elif dp * layout.cp == 1:
         yield Fault(("layout",), "one data-parallel rank is left: no gradient crosses the network", at_key=True)

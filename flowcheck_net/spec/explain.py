@@ -33,7 +33,7 @@ _SHAPES = {
     "links": ("must be device:port", "such as leaf1:Ethernet1"),
     "failure_domains": ("must be letters, digits, dot, dash or underscore", "no spaces and no colon"),
     "allowed_ports": ("must be switch:port, each may be a glob", "such as leaf*:*"),
-    "measured": ("must be switch:port:rx or :tx, with a rate", "such as leaf1:Ethernet1:rx: 120G"),
+    "measured": ("must be switch:port:rx or :tx, with a rate", "such as 'leaf1:Ethernet1:rx': 120G"),
 }
 
 
@@ -89,9 +89,8 @@ def show(value: object) -> str:
 
 def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
     """Every fault of a document that does not fit its model."""
-    for detail in error.errors(include_url=False):
-        if not _is_echo(detail):
-            yield _fault(detail, model)
+    details = error.errors(include_url=False)
+    yield from dict.fromkeys(_fault(detail, model) for detail in details if not _is_echo(detail))
 
 
 def _is_echo(detail: ErrorDetails) -> bool:
@@ -103,8 +102,10 @@ def _fault(detail: ErrorDetails, model: type[BaseModel]) -> Fault:
     path: DocPath = tuple(part for part in detail["loc"] if part != "[key]")
     kind = detail["type"]
     found = detail["input"]
+    if kind == "missing" and isinstance(path[-1], int):
+        return Fault(path[:-1], f"must be a pair (found {show(found)})", "such as [host1:mlx5_0, leaf1:Ethernet1]")
     if kind == "missing":
-        # The place is that of the mapping; the path names the key that is not there.
+        # The place is that of the mapping, the path names the key that is not there.
         return Fault(path, "this key is missing")
     if kind == "extra_forbidden":
         return Fault(path, "unknown key", did_you_mean(path[-1], _keys_at(model, path[:-1])), at_key=True)

@@ -9,7 +9,7 @@ AXES = ("tp", "cp", "ep", "dp", "pp")
 
 def data_parallel_size(layout: Layout, ranks: int) -> int:
     """What remains for the data-parallel axis; 0 where the other axes do not divide the number of ranks."""
-    others = layout.tp * layout.cp * layout.ep * layout.pp
+    others = layout.tp * layout.cp * layout.pp
     return ranks // others if ranks % others == 0 else 0
 
 
@@ -18,7 +18,8 @@ def gradient_groups(job: JobSpec) -> tuple[tuple[int, ...], ...]:
 
     A layout's gradients are reduced over data- and context-parallel ranks together (Megatron's dp-cp group). Rank
     numbers count through the axes in the order of ``layout.order``, the first fastest; so do group numbers through the
-    axes that stay fixed. Empty where the layout does not fit the ranks.
+    axes that stay fixed. Empty where the layout does not fit the ranks, or has expert-parallel ranks, whose gradients
+    have groups of their own.
     """
     if job.groups is not None:
         return job.groups
@@ -26,9 +27,9 @@ def gradient_groups(job: JobSpec) -> tuple[tuple[int, ...], ...]:
     count = len(job.ranks)
     dp = data_parallel_size(layout, count)
     order = layout.order.split("-")
-    if dp == 0 or sorted(order) != sorted(AXES):
+    if dp == 0 or layout.ep > 1 or sorted(order) != sorted(AXES):
         return ()
-    size = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep, "pp": layout.pp, "dp": dp}
+    size = {"tp": layout.tp, "cp": layout.cp, "ep": 1, "pp": layout.pp, "dp": dp}
     stride = {axis: prod(size[a] for a in order[:i]) for i, axis in enumerate(order)}
     reduced = [axis for axis in order if axis in ("dp", "cp")]
     fixed = [axis for axis in order if axis not in ("dp", "cp")]

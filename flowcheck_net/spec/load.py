@@ -83,7 +83,7 @@ def load_yaml(path: Path) -> Any:  # noqa: ANN401 - any YAML value
 
 def json_schema(kind: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of ``topology``, ``job`` or ``policy``."""
-    return KINDS[kind].model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **KINDS[kind].model_json_schema()}
 
 
 def fingerprint(specs: Specs) -> tuple[str, str, str]:
