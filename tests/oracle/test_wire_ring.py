@@ -2,8 +2,8 @@
 
 Every rank and channel is a coroutine that executes the ring kernel: it sends, receives and adds elements of a buffer
 in which each element is a bit mask of the ranks whose gradient is in it. Queues between them log what crossed each hop.
-The placement of chunks is written as dealing and walking, not as the product's formulas; wire bytes and packets are counted
-out line by line. The log must equal ``hop_messages``, and the buffers must end as a complete all-reduce.
+The placement of chunks is written as dealing and walking, not as the product's formulas; wire bytes and packets are
+counted out line by line. The log must equal ``hop_messages``, and the buffers must end as a complete all-reduce.
 """
 
 from collections import deque

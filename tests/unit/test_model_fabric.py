@@ -22,7 +22,7 @@ Cable = tuple[str, str]
 def a_topology(
     hosts: dict[str, str], core: Sequence[Cable] = (), switches: Sequence[str] = (), **extra: dict[str, Any]
 ) -> Topology:
-    """Hosts (name -> leaf) with one NIC ``m0`` each, cables between switches, ``ckpt:cap0`` and ``cap1`` on the first leaf.
+    """Hosts (name -> leaf) with one NIC ``m0`` each, cables between switches, two capture NICs on the first leaf.
 
     Port ``to-X-n`` of a switch is its n-th cable to X. ``extra`` are keys added to a device by name.
     """
