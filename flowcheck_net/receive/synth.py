@@ -120,7 +120,7 @@ class _Synthesis:
         interface = {number: self.captures.index(origin.capture) for number, origin in origins.items()}
         written: Counter[tuple[int, int, int]] = Counter()
         start = last = EPOCH
-        for iteration in range(PROLOGUE, self._iterations):
+        for iteration in range(PROLOGUE if self._job.wire.broadcasts else 0, self._iterations):
             for copy in self._iteration(iteration, start, mirror):
                 last = copy.time
                 writer.write(interface[copy.stream], last, copy.frame)
@@ -139,11 +139,7 @@ class _Synthesis:
             resent = schedule.resent(watcher.stream.connection, self._faults, iteration, self._seed)
             streams.append(watcher.copies(iteration, start, schedule, resent))
         streams += [each.copies(start) for each in self._foreign if (each.fault.iteration or 0) == iteration]
-        last = start
-        for copy in merge(*streams):
-            last = copy.time
-            yield from mirror.pass_on(copy, iteration)
-        yield from mirror.finish(last)
+        return mirror.arriving(merge(*streams), iteration)
 
     def _report(
         self, written: Counter[tuple[int, int, int]], packets: Sequence[int], mirror: CopyFaults

@@ -11,6 +11,7 @@ from flowcheck_net.model.wire import WireMessage, broadcast_wire_sizes, hop_mess
 from flowcheck_net.model.wire_qps import has_closing_write, packets, pieces, splits
 from flowcheck_net.receive.synth_faults import Fault
 from flowcheck_net.receive.synth_frames import PSN_MASK
+from flowcheck_net.receive.synth_payload import data_size
 
 STEP_LATENCY = 5_000
 """Nanoseconds between the end of a send and the next one: reduction, proxy and clear-to-send."""
@@ -120,7 +121,7 @@ def broadcast_sends(wire: Wire, ring: Ring, hop: int) -> tuple[Send, ...]:
     for number, broadcast in enumerate(wire.broadcasts):
         offset = 0
         for size in broadcast_wire_sizes(wire, broadcast, ring.channel):
-            data = _data_size(wire.nccl.protocol, size)
+            data = data_size(wire.nccl.protocol, size)
             parts = _broadcast_parts(wire, size, len(sends))
             sends.append(Send(f"{ring.group}/broadcast{number}/{ring.channel}", 1, offset, data, size, parts))
             offset += data
@@ -135,11 +136,6 @@ def _broadcast_parts(wire: Wire, size: int, turn: int) -> tuple[Part, ...]:
         if closed:
             parts.append(Part(piece.qp, piece.offset + piece.length, 0, 1, closed=False, closes=True))
     return tuple(parts)
-
-
-def _data_size(protocol: Protocol, size: int) -> int:
-    """The most data bytes that ``size`` wire bytes hold."""
-    return {Protocol.LL: size // 2, Protocol.LL128: size // 16 * 15}.get(protocol, size)
 
 
 @dataclass(frozen=True, slots=True)

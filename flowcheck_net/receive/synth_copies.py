@@ -1,7 +1,7 @@
 """Faults of the mirror: copies that are lost, repeated, reordered, or outside the time of the capture."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.ids import CapturePort
@@ -10,6 +10,7 @@ from flowcheck_net.receive.synth_report import FaultEvent
 from flowcheck_net.receive.synth_streams import NO_DATA, Copy
 
 _EDGES = (FaultKind.CUT, FaultKind.LATE)
+_OF_COPIES = (FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.REORDER)
 _DISTANCE = {FaultKind.DUPLICATE: 1, FaultKind.REORDER: 3}
 
 
@@ -102,15 +103,26 @@ class CopyFaults:
         self.reported_drops: dict[CapturePort, int] = dict.fromkeys(captures, 0)
         self.window = Window(faults, captures)
         self._origins = origins
-        kinds = (FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.REORDER)
+        self._any = any(fault.kind in (*_EDGES, *_OF_COPIES) for fault in faults)
         draws = [(one, random.Random(f"{seed}/{at}").random) for at, one in enumerate(faults)]  # noqa: S311
         self._of: dict[int, list[tuple[Fault, Callable[[], float]]]] = {
-            number: [(one, draw) for one, draw in draws if one.kind in kinds and _may_touch(one, origin)]
+            number: [(one, draw) for one, draw in draws if one.kind in _OF_COPIES and _may_touch(one, origin)]
             for number, origin in origins.items()
         }
         self._held: dict[int, list[_Held]] = {}
 
-    def pass_on(self, copy: Copy, iteration: int) -> Iterator[Copy]:
+    def arriving(self, copies: Iterable[Copy], iteration: int) -> Iterator[Copy]:
+        """What arrives of all copies of an iteration, in order of time."""
+        if not self._any:
+            yield from copies
+            return
+        time = 0
+        for copy in copies:
+            time = copy.time
+            yield from self._pass_on(copy, iteration)
+        yield from self._finish(time)
+
+    def _pass_on(self, copy: Copy, iteration: int) -> Iterator[Copy]:
         """What arrives now: nothing, the copy, or more."""
         origin = self._origins[copy.stream]
         if not self.window.admits(origin, iteration, copy):
@@ -132,7 +144,7 @@ class CopyFaults:
         else:
             yield self._late(_Held(fault, iteration, copy, 0), copy.time)
 
-    def finish(self, time: int) -> Iterator[Copy]:
+    def _finish(self, time: int) -> Iterator[Copy]:
         """At the end of an iteration: the copies that still wait, unless the capture was cut."""
         for stream, waiting in sorted(self._held.items()):
             capture = self._origins[stream].capture

@@ -2,13 +2,16 @@
 
 import random
 import sys
+import zlib
 from array import array
-from functools import lru_cache
+from functools import cache
 
 from flowcheck_net.model.job import Protocol
 
-BLOCK = 1 << 16
-"""Bytes drawn at once."""
+BLOCK = 1 << 14
+"""Bytes that lie together in the pool."""
+_POOL = 1 << 22
+"""Random bytes drawn once; every block is a piece of them."""
 WIRE_PIECE = 1 << 16
 """A wire range may be cut at multiples of this in every protocol (a multiple of 2048 and of every MTU)."""
 
@@ -24,18 +27,20 @@ class Gradients:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._block = lru_cache(maxsize=256)(self._draw)
+        self._pool = cache(self._draw)
 
-    def _draw(self, key: str, number: int, element: int) -> bytes:
-        block = bytearray(random.Random(f"{self._seed}/{key}/{number}").randbytes(BLOCK))  # noqa: S311 - test data
-        block[element - 1 :: element] = block[element - 1 :: element].translate(_SMALL)
-        return bytes(block)
+    def _draw(self, element: int) -> bytes:
+        pool = bytearray(random.Random(self._seed).randbytes(_POOL))  # noqa: S311 - test data
+        pool[element - 1 :: element] = pool[element - 1 :: element].translate(_SMALL)
+        return bytes(pool)
+
+    def _block(self, key: str, number: int, element: int) -> bytes:
+        start = zlib.crc32(f"{key}/{number}".encode()) % (_POOL - BLOCK) & ~7
+        return self._pool(element)[start : start + BLOCK]
 
     def read(self, key: str, element: int, start: int, stop: int) -> bytes:
         """Bytes ``start`` to ``stop`` (without) of the endless stream ``key``."""
         first, last = start // BLOCK, (stop - 1) // BLOCK
-        if first == last:
-            return self._block(key, first, element)[start - first * BLOCK : stop - first * BLOCK]
         whole = b"".join(self._block(key, number, element) for number in range(first, last + 1))
         return whole[start - first * BLOCK : stop - first * BLOCK]
 

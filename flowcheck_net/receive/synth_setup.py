@@ -57,7 +57,7 @@ def _connection(
     named = ring.qpns[hop] if ring.qpns else ()
     qpns = named or tuple(numbers.take(destination.address) for _ in range(count))
     name = f"{ring.group}/{ring.channel}/{hop}"
-    base = 0x7F00_0000_0000 + (_number(name) & 0xFFFF) * (1 << 28)
+    base = 0x7F00_0000_0000 + (_number(name) & 0xFFF) * (1 << 28)
     return Connection(
         ring=ring,
         hop=hop,
