@@ -147,7 +147,7 @@ def _check_flow(flow: Flow) -> None:
 def _decode(document: Any) -> Records:  # noqa: ANN401 - any JSON value
     if type(document) is not dict or "version" not in document or "digest" not in document:
         raise _Unfit("this is JSON, but not a records file")
-    if document["version"] != RECORDS_VERSION:
+    if type(document["version"]) is not int or document["version"] != RECORDS_VERSION:
         raise _Unfit(f"version {document['version']!r:.20}, this program reads version {RECORDS_VERSION}")
     if document["digest"] != _digest(document):
         raise _Unfit("the digest does not fit the content: the file was changed or cut")
