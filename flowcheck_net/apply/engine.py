@@ -124,6 +124,8 @@ class _Change:
         self._job = job
         self._touched = touched
         self._stop = threading.Event()
+        self._foreign: list[str] = []
+        """Foreign sessions that changed while we wrote: not ours to restore, so the former state is not whole."""
 
     def carry_out(self, targets: Sequence[Target]) -> None:
         """Write to all targets, or undo; returns only where everything is read back as planned."""
@@ -178,6 +180,7 @@ class _Change:
             if left:
                 raise fault or StateUnknown(name, f"read back: {sentence(left)}")
             if strange := differences(name, self._job, target.actual.foreign, now.foreign):
+                self._foreign.append(f"{name}: {sentence(strange)}")
                 raise StateUnknown(name, f"foreign sessions changed while we wrote: {sentence(strange)}")
         except DriverError as error:
             self._reach.tell(Event(name, "failed", error.message))
@@ -187,7 +190,7 @@ class _Change:
         """Restore every switch that was touched; always raises RolledBack or NotRolledBack."""
         run = self._journal.open_run()
         touched = [s for s in run.switches if s.touched] if run else []
-        unrestored = restore_all(self._journal, self._reach, self._run, self._job, touched)
+        unrestored = [*restore_all(self._journal, self._reach, self._run, self._job, touched), *self._foreign]
         cause = joined(failures)
         if unrestored:
             text = f"{cause}; not in the former state: {'; '.join(unrestored)}"

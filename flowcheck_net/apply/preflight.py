@@ -11,7 +11,7 @@ def obstacles(
     """Everything that forbids ``wanted``, naming the foreign sessions that stand in the way; empty: nothing does."""
     found = []
     total = len(wanted) + len(foreign)
-    if total > limits.max_sessions:
+    if wanted and total > limits.max_sessions:
         names = ", ".join(s.name for s in foreign) or "none"
         found.append(
             f"{len(wanted)} sessions are planned beside {len(foreign)} foreign ones ({names}), "
