@@ -30,10 +30,10 @@ def check_policy_places(policy: Policy, topology: Topology) -> Iterator[Fault]:
         if not any(fnmatchcase(port, glob) for port in ports):
             words = f"'{glob}' matches no switch port of the topology"
             yield Fault(("allowed_ports", i), words, "the form is switch:port, such as leaf*:*")
-    domains = {domain for device in known.values() for domain in device.failure_domains}
+    domains = {domain for device in switches.values() for domain in device.failure_domains}
     for i, glob in enumerate(policy.failure_domains.copies_apart):
         if not any(fnmatchcase(domain, glob) for domain in domains):
-            words = f"'{glob}' matches no failure domain of the topology"
+            words = f"'{glob}' matches no failure domain of a switch"
             yield Fault(("failure_domains", "copies_apart", i), words, did_you_mean(glob, domains))
     for place, rate in policy.monitor.measured.items():
         yield from _measured(place, rate, switches)

@@ -248,7 +248,7 @@ ONE_FAULT = [
         "copies_apart: []",
         'copies_apart: ["rak-*"]',
         [
-            "policy.yaml:5:34: failure_domains.copies_apart.0: 'rak-*' matches no failure domain of the topology "
+            "policy.yaml:5:34: failure_domains.copies_apart.0: 'rak-*' matches no failure domain of a switch "
             "(did you mean 'rack-1'?)"
         ],
     ),
