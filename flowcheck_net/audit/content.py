@@ -47,11 +47,9 @@ def _length_text(wrong: Sequence[tuple[WireMessage | None, Message]]) -> str:
 def _immediates(subject: str, track: Track, placement: Placement, pattern: Pattern) -> Iterator[Finding]:
     """Up to NCCL 2.28 the immediate is the length of the whole message in little-endian order."""
     wrong = []
-    for window in placement.windows:
-        for message in track.between(
-            window.base or 0, (window.base or 0) + pattern.span if window.base is not None else 0
-        ):
-            index = pattern.index_at(message.position - (window.base or 0))
+    for base in (w.base for w in placement.windows if w.base is not None):
+        for message in track.between(base, base + pattern.span):
+            index = pattern.index_at(message.position - base)
             wanted = None if index is None else pattern.immediates[index]
             if wanted is not None and message.immediate is not None and message.immediate != wanted:
                 wrong.append((message, wanted))

@@ -34,6 +34,11 @@ class Pattern:
         at = bisect_left(self.offsets, offset)
         return at if at < len(self.offsets) and self.offsets[at] == offset else None
 
+    def packets(self, index: int) -> int:
+        """Packets of the message at ``index``."""
+        end = self.offsets[index + 1] if index + 1 < len(self.offsets) else self.span
+        return end - self.offsets[index]
+
     def agrees(self, index: int, message: Message) -> bool:
         """Is this what the message at ``index`` looks like? An immediate that was not seen does not contradict."""
         wanted = self.immediates[index]
@@ -103,7 +108,14 @@ class Fit:
 
     matches: int
     conflicts: int
-    """Messages whose start or length is not the expected one."""
+    """Messages whose start, length or immediate is not the expected one."""
+    misplaced: int
+    """Of them, those that take other packets than any expected message."""
+
+    @property
+    def in_step(self) -> bool:
+        """Every message takes the packets of an expected one, so that the place is right whatever the lengths say."""
+        return self.matches > 0 and self.misplaced == 0
 
     @property
     def clean(self) -> bool:
@@ -132,17 +144,18 @@ class Track:
 
     def fit(self, pattern: Pattern, base: int) -> Fit:
         """How an iteration that begins at position ``base`` agrees with what was seen."""
-        matches = conflicts = 0
         at = bisect_left(self.positions, base)
-        if at > 0 and message_end(self.known[at - 1]) > base:
-            conflicts += 1
+        misplaced = int(at > 0 and message_end(self.known[at - 1]) > base)
+        matches = 0
+        conflicts = misplaced
         for message in self.between(base, base + pattern.span):
             index = pattern.index_at(message.position - base)
             if index is not None and pattern.agrees(index, message):
                 matches += 1
             else:
                 conflicts += 1
-        return Fit(matches, conflicts)
+                misplaced += index is None or pattern.packets(index) != message.expected_packets
+        return Fit(matches, conflicts, misplaced)
 
 
 def message_end(message: Message) -> int:

@@ -94,7 +94,7 @@ def _find(
         ahead.append(bases[-1] + (message.position - bases[-1]) // pattern.span * pattern.span)
     for base in ahead:
         fit = track.fit(pattern, base)
-        if fit.clean or (fit.matches > fit.conflicts and _is_at(pattern, message, base)):
+        if fit.clean or fit.in_step:
             return base
     return _search(track, pattern, message, end, broadcasts)
 

@@ -1,0 +1,391 @@
+"""One hand-made case for each verdict and each way a capture can mislead; the comments work the numbers out."""
+
+import pytest
+
+from flowcheck_net.audit.coverage import audit
+from flowcheck_net.audit.verdict import FindingKind, Verdict, worst
+from flowcheck_net.ids import Address, CapturePort
+from flowcheck_net.model.expect import expect
+from flowcheck_net.model.job import Protocol
+from tests.doubles import audit_world as world
+
+# 5 000 floats, LL, 2 ranks, 1 channel: chunk 0 has 3 072 floats = 24 576 B on the wire = 24 packets of 1 024 B,
+# chunk 1 has 1 928 floats = 15 424 B = 16 packets. Hop 0->1 sends chunk 1 as a partial sum, then chunk 0 fully reduced;
+# hop 1->0 sends chunk 0 as a partial sum, then chunk 1 fully reduced. 40 packets and 40 000 B on each.
+
+
+def run(iterations: int = 2, **kwargs):
+    expectation = world.planned(world.job(**kwargs), [0, 1])
+    wires = world.lines(expectation)
+    for number in range(iterations):
+        world.iterate(expectation, wires, number * world.SECOND)
+    return expectation, wires
+
+
+def verdicts(report) -> list[Verdict]:
+    return [ring.verdict for ring in report.rings]
+
+
+def test_everything_seen_is_covered_with_the_arithmetic() -> None:
+    expectation, wires = run()
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED] * 2
+    assert report.verdict is Verdict.COVERED
+    assert [i.publishable for i in report.iterations] == [True, True]
+    ring = report.rings[0]
+    assert (ring.reduced_packets, ring.reduced_seen) == (40, 40)
+    for hop in ring.hops:
+        assert (hop.expected.messages, hop.expected.packets, hop.expected.bytes) == (2, 40, 40_000)
+        assert hop.seen == hop.expected
+    assert ring.reason == "all 40 fully reduced packets seen; 80 of 80 packets on 2 hops, counts equal"
+    assert not report.findings
+
+
+def test_a_lost_fully_reduced_packet_is_a_gap_that_names_chunk_and_psn() -> None:
+    expectation, wires = run()
+    wires[0, 0].lost = {40 + 16 + 3}  # second iteration, chunk 0, fourth packet
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED, Verdict.GAP]
+    ring = report.rings[1]
+    assert [(c.bucket, c.chunk, c.packets, c.missing) for c in ring.chunks_missing] == [("bucket0", 0, 24, 1)]
+    assert ring.chunks_missing[0].carriers == ("0->1",)
+    assert (ring.hops[0].seen.packets, ring.hops[0].seen.bytes, ring.hops[0].seen.messages) == (39, 40_000 - 1024, 1)
+    assert "chunk 0 of bucket0 (1 of 24 packets)" in ring.reason
+    assert "PSN 59 lost inside the capture" in ring.reason
+    assert [i.publishable for i in report.iterations] == [True, False]
+
+
+def test_a_lost_last_packet_costs_its_own_bytes() -> None:
+    expectation, wires = run()
+    wires[0, 0].lost = {15}  # the last packet of 15 424 B holds 15 424 - 15 * 1 024 = 64 B
+    report = audit(expectation, world.records(wires.values()))
+    assert report.rings[0].hops[0].seen.bytes == 40_000 - 64
+
+
+def test_only_partial_sums_missing_is_recovered_and_says_so() -> None:
+    expectation, wires = run()
+    wires[0, 0].lost = {5}
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.RECOVERED, Verdict.COVERED]
+    assert report.rings[0].reason.startswith("only partial sums are missing")
+    assert (report.rings[0].hops[0].missing_partial, report.rings[0].hops[0].missing_reduced) == (1, 0)
+    assert report.iterations[0].publishable
+
+
+def test_a_spare_copy_recovers_and_two_losses_of_the_same_packet_do_not() -> None:
+    # 3 ranks, 10 000 floats: chunks of 4 096, 4 096 and 1 808 floats, 32, 32 and 15 packets;
+    # hop i lacks chunk i + 1, so that each chunk has two copies
+    expectation = world.planned(world.job(3, [10_000]), [0, 1, 2])
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    first = {h.index: sum(m.packets for m in h.messages if not m.reduced) for h in expectation.hops}
+    assert [(m.chunk, m.packets) for m in expectation.hops[0].messages if m.reduced] == [(0, 32), (2, 15)]
+    wires[0, 0].lost = {first[0] + 4}
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.RECOVERED]
+    assert "only thanks to another hop" in report.rings[0].reason
+    # the other copy of chunk 0 is the second fully reduced message of hop 1 (it sends chunk 1, then chunk 0)
+    wires[0, 1].lost = {first[1] + 32 + 4}
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.GAP]
+    assert report.rings[0].chunks_missing[0].carriers == ("0->1", "1->2")
+
+
+def test_one_direction_only_names_the_hop_that_was_not_observed() -> None:
+    expectation = world.planned(world.job(), [0])
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    report = audit(expectation, world.records([wires[0, 0]]))
+    assert verdicts(report) == [Verdict.GAP]
+    assert "chunk 1 of bucket0 (16 of 16 packets) is carried fully reduced only by hop 1->0, not observed" in (
+        report.rings[0].reason
+    )
+
+
+def test_with_the_extra_step_one_hop_is_enough() -> None:
+    expectation = world.planned(world.job(extra=True), [1])
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    assert verdicts(audit(expectation, world.records([wires[0, 1]]))) == [Verdict.COVERED]
+
+
+def test_a_planned_hop_of_which_nothing_came_is_a_gap() -> None:
+    expectation, wires = run()
+    report = audit(expectation, world.records([wires[0, 0]]))
+    assert verdicts(report) == [Verdict.GAP] * 2
+    gone = report.rings[0].hops[1].missing
+    assert [(g.packets, g.first_psn) for g in gone] == [(40, None)]
+
+
+def test_a_whole_iteration_lost_on_one_hop_does_not_shift_the_next() -> None:
+    expectation, wires = run(3)
+    wires[0, 0].lost = set(range(40, 80))
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED, Verdict.GAP, Verdict.COVERED]
+    assert report.rings[1].hops[0].missing[0].first_psn == 40
+    assert report.rings[1].hops[0].missing[0].last_psn == 79
+
+
+def test_a_flow_that_missed_the_first_iterations_is_shifted_by_time() -> None:
+    expectation, wires = run(4)
+    wires[0, 1].lost = set(range(80))
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.GAP, Verdict.GAP, Verdict.COVERED, Verdict.COVERED]
+
+
+def test_lost_first_packets_of_every_message_do_not_hide_the_iteration() -> None:
+    expectation, wires = run(3)
+    wires[0, 0].lost = {40, 56}
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED, Verdict.GAP, Verdict.COVERED]
+    assert report.rings[1].hops[0].seen.packets == 38
+
+
+def test_psn_wrap_is_invisible() -> None:
+    expectation = world.planned(world.job(), [0, 1])
+    wires = world.lines(expectation, start=(1 << 24) - 50)
+    for number in range(3):
+        world.iterate(expectation, wires, number * world.SECOND)
+    wires[0, 0].lost = {(1 << 24) + 16}  # 66 packets after the start: chunk 0 of iteration 1
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED, Verdict.GAP, Verdict.COVERED]
+    assert report.rings[1].hops[0].missing[0].first_psn == 16
+
+
+def test_declared_broadcasts_are_counted_and_others_are_findings() -> None:
+    # 20 000 B of floats as a broadcast: LL doubles them to 40 000 B in one message
+    expectation = world.planned(world.job(broadcasts=[20_000]), [0, 1])
+    wires = world.lines(expectation)
+    for line in wires.values():
+        line.send(40_000, 0)
+        line.send(16, 1)
+    world.iterate(expectation, wires, world.SECOND)
+    wires[0, 0].send(16, 2 * world.SECOND)
+    world.iterate(expectation, wires, 3 * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED] * 2
+    assert [(f.broadcasts, f.unrecognised) for f in report.flows] == [(1, 2), (1, 1)]
+    assert {f.kind for f in report.findings} == {FindingKind.UNRECOGNISED}
+
+
+def test_a_lost_iteration_beside_a_lost_broadcast_has_no_place_and_is_unknown_or_worse() -> None:
+    expectation, wires = run(1)
+    wires[0, 0].send(16, world.SECOND)
+    world.iterate(expectation, wires, 2 * world.SECOND)
+    wires[0, 0].send(16, 3 * world.SECOND)
+    world.iterate(expectation, wires, 4 * world.SECOND)
+    wires[0, 0].lost = set(range(40, 82))  # 16 B, 40 packets, 16 B
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED, Verdict.GAP, Verdict.COVERED]
+    assert FindingKind.UNPLACED in {f.kind for f in report.findings}
+
+
+def test_packets_mirrored_twice_are_duplicates() -> None:
+    expectation, wires = run()
+    wires[0, 0].doubled = {p: 1 for p in range(40)}
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.DUPLICATE, Verdict.COVERED]
+    assert "40 on hop 0->1" in report.rings[0].reason
+    assert not report.iterations[0].publishable
+
+
+def test_planned_double_mirroring_is_no_duplicate() -> None:
+    expectation = world.planned(world.job(), [0, 1], copies=2)
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    other = [world.copy_at(line, CapturePort("ckpt1:cap1")) for line in wires.values()]
+    assert verdicts(audit(expectation, world.records([*wires.values(), *other]))) == [Verdict.COVERED]
+    single = world.planned(world.job(), [0, 1], copies=1)
+    assert verdicts(audit(single, world.records([*wires.values(), *other]))) == [Verdict.DUPLICATE]
+
+
+def test_what_one_capture_lost_another_capture_of_the_same_hop_fills() -> None:
+    expectation = world.planned(world.job(), [0, 1], copies=2)
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    other = world.copy_at(wires[0, 0], CapturePort("ckpt1:cap1"))
+    wires[0, 0].lost = {20}
+    other.lost = {30}
+    assert verdicts(audit(expectation, world.records([*wires.values(), other]))) == [Verdict.COVERED]
+    other.lost = {20}
+    assert verdicts(audit(expectation, world.records([*wires.values(), other]))) == [Verdict.GAP]
+
+
+def test_drops_that_no_gap_explains_make_everything_unknown() -> None:
+    expectation, wires = run()
+    wires[0, 0].lost = {5}
+    assert verdicts(audit(expectation, world.records(wires.values(), dropped=1)))[0] is Verdict.RECOVERED
+    report = audit(expectation, world.records(wires.values(), dropped=2))
+    assert verdicts(report) == [Verdict.UNKNOWN] * 2
+    assert report.verdict is Verdict.UNKNOWN
+    assert not any(i.publishable for i in report.iterations)
+
+
+def test_foreign_traffic_is_unplanned_but_takes_nothing_from_the_proof() -> None:
+    expectation, wires = run()
+    foreign = world.Line(Address("10.9.9.1"), Address("10.9.9.2"), 0x77)
+    foreign.send(4096, 0)
+    report = audit(expectation, world.records([*wires.values(), foreign]))
+    assert verdicts(report) == [Verdict.COVERED] * 2
+    assert report.verdict is Verdict.UNPLANNED
+    assert [f.kind for f in report.findings] == [FindingKind.FOREIGN]
+
+
+def test_point_to_point_between_the_same_hosts_is_told_apart() -> None:
+    expectation, wires = run()
+    p2p = world.Line(world.address(0), world.address(1), 0x999)
+    for number in range(5):
+        p2p.send(7712, number * world.SECOND)
+    report = audit(expectation, world.records([*wires.values(), p2p]))
+    assert verdicts(report) == [Verdict.COVERED] * 2
+    assert [(f.kind, f.verdict) for f in report.findings] == [(FindingKind.OTHER, None)]
+
+
+def test_another_bucket_size_is_stale_and_says_what_was_found() -> None:
+    expectation = world.planned(world.job(), [0, 1])
+    changed = world.planned(world.job(elements=[6000]), [0, 1])
+    wires = world.lines(changed)
+    for number in range(3):
+        world.iterate(changed, wires, number * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.STALE]
+    assert "expected messages of 15424, 24576 B" in report.rings[0].reason
+    # 6 000 floats: chunks of 3 072 and 2 928 floats, 24 576 and 23 424 B
+    assert "23424, 24576" in report.rings[0].reason
+
+
+def test_one_message_of_another_length_is_a_finding() -> None:
+    expectation, wires = run(1)
+    wires[0, 0].send(15_400, world.SECOND)  # 16 packets as expected, 24 B short
+    wires[0, 0].send(24_576, world.SECOND)
+    for size in (24_576, 15_424):
+        wires[0, 1].send(size, world.SECOND)
+    world.iterate(expectation, wires, 2 * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert report.verdict is Verdict.STALE
+    assert not report.iterations[1].publishable
+    assert any("15400" in f.text or "15400" in ring.reason for f in report.findings for ring in report.rings)
+
+
+def test_nothing_at_all_is_unknown() -> None:
+    expectation = world.planned(world.job(), [0, 1])
+    report = audit(expectation, world.records([]))
+    assert verdicts(report) == [Verdict.UNKNOWN]
+    assert report.iterations == ()
+
+
+def test_a_hop_the_plan_does_not_watch_counts_and_is_reported() -> None:
+    expectation = world.planned(world.job(), [0])
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED]
+    assert [f.kind for f in report.findings] == [FindingKind.EXTRA_HOP]
+
+
+def test_equal_channels_are_told_apart_only_where_it_does_not_matter() -> None:
+    # 16 384 floats on 2 channels and 2 ranks: every chunk has 4 096 floats = 65 536 B, all patterns equal
+    job = world.job(elements=[16_384], channels=2)
+    expectation = world.planned(job, [0, 1])
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.COVERED] * 2
+    assert {f.kind for f in report.findings} == {FindingKind.AMBIGUOUS}
+
+
+def test_recovery_across_equal_channels_is_not_believed_without_queue_pair_numbers() -> None:
+    # 3 ranks, 2 channels, equal chunks: two hops lose the same packet of a chunk, on different channels
+    qpns = {0: [0x10, 0x11, 0x12], 1: [0x20, 0x21, 0x22]}
+    named = world.job(3, [3 * 2 * 4096], channels=2, qpns=qpns)
+    blind = world.job(3, [3 * 2 * 4096], channels=2)
+    for job, wanted in ((named, Verdict.RECOVERED), (blind, Verdict.UNKNOWN)):
+        expectation = world.planned(job, [0, 1, 2])
+        assert len({tuple(m.wire_bytes for m in h.messages) for h in expectation.hops}) == 1
+        wires = world.lines(expectation)
+        world.iterate(expectation, wires, 0)
+        half = sum(m.packets for m in expectation.hops[0].messages) // 2
+        chunk = expectation.hops[0].messages[0].packets
+        wires[0, 0].lost = {half + 1}  # chunk 0 on hop 0 of channel 0
+        wires[1, 1].lost = {half + chunk + 1}  # chunk 0 on hop 1 of channel 1
+        assert verdicts(audit(expectation, world.records(wires.values()))) == [wanted] * 2
+
+
+def test_self_similar_iterations_are_found_by_the_pauses_between_them() -> None:
+    # 8 192 floats, 2 ranks: both messages of an iteration have 32 768 B; the capture begins with the second one
+    expectation = world.planned(world.job(elements=[8192]), [0, 1])
+    wires = world.lines(expectation, start=1000)
+    for number in range(4):
+        world.iterate(expectation, wires, number * world.SECOND)
+    for line in wires.values():
+        line.lost = set(range(1000, 1032))
+    report = audit(expectation, world.records(wires.values()))
+    # the fully reduced message of the first iteration is there, only its partial sums are not
+    assert verdicts(report) == [Verdict.RECOVERED] + [Verdict.COVERED] * 3
+    assert [hop.missing[0].cause for hop in report.rings[0].hops] == ["capture_start"] * 2
+
+
+def test_self_similar_iterations_without_pauses_are_unknown() -> None:
+    expectation = world.planned(world.job(elements=[8192]), [0, 1])
+    wires = world.lines(expectation, start=1000)
+    for number in range(8):
+        for line in wires.values():
+            line.send(32_768, number * 10_000)
+    for line in wires.values():
+        line.lost = set(range(1000, 1032))
+    report = audit(expectation, world.records(wires.values()))
+    assert Verdict.COVERED not in verdicts(report)
+    assert report.verdict in (Verdict.UNKNOWN, Verdict.GAP)
+
+
+def test_hops_inside_hosts_are_never_assumed() -> None:
+    """Ranks 0 and 1 share a host, so hop 0->1 is invisible; the other two show every chunk, one of them does not."""
+    job = world.job(3, [10_000])
+    places = tuple(p if p.rank != 1 else type(p)(p.rank, job.places[0].host, p.nic, p.address) for p in job.places)
+    job = type(job)(job.name, job.wire, places, job.rings, job.iteration_time)
+    expectation = world.planned(job, [1])
+    assert [h.index for h in expectation.hops] == [1, 2]
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    assert verdicts(audit(expectation, world.records([wires[0, 1]]))) == [Verdict.GAP]
+    both = world.planned(job, [1, 2])
+    assert verdicts(audit(both, world.records(wires.values()))) == [Verdict.COVERED]
+
+
+def test_without_a_plan_unobserved_hops_are_named() -> None:
+    expectation = expect(world.job(), None)
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    report = audit(expectation, world.records([wires[0, 1]]))
+    assert verdicts(report) == [Verdict.GAP]
+    assert "chunk 0 of bucket0 (24 of 24 packets) is carried fully reduced only by hop 0->1, not observed" in (
+        report.rings[0].reason
+    )
+    assert not report.planned
+
+
+@pytest.mark.parametrize("protocol", list(Protocol))
+def test_every_protocol_is_covered_and_gapped(protocol: Protocol) -> None:
+    expectation = world.planned(world.job(4, [300_001], protocol=protocol, version=(2, 22, 3), mtu=4096), [0, 2])
+    wires = world.lines(expectation)
+    for number in range(3):
+        world.iterate(expectation, wires, number * world.SECOND)
+    watched = [wires[0, 0], wires[0, 2]]
+    assert verdicts(audit(expectation, world.records(watched))) == [Verdict.COVERED] * 3
+    span = sum(m.packets for m in expectation.hops[0].messages)
+    assert expectation.hops[2].messages[-1].reduced
+    # chunk 1 is on hop 2 only, since hop 0 lacks it
+    at = 0
+    for m in expectation.hops[2].messages:
+        if m.reduced and m.chunk == 1 and m.data_bytes:
+            break
+        at += m.packets
+    wires[0, 2].lost = {span + at}
+    assert verdicts(audit(expectation, world.records(watched))) == [Verdict.COVERED, Verdict.GAP, Verdict.COVERED]
+
+
+def test_worst_follows_the_exit_codes() -> None:
+    assert worst([]) is Verdict.UNKNOWN
+    assert worst([Verdict.COVERED, Verdict.UNKNOWN]) is Verdict.UNKNOWN
+    assert worst([Verdict.UNKNOWN, Verdict.DUPLICATE]) is Verdict.DUPLICATE
+    assert worst([Verdict.GAP, Verdict.STALE, Verdict.UNPLANNED]) is Verdict.GAP
