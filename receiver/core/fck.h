@@ -26,7 +26,7 @@ typedef void (*fck_log_fn)(void *context, int level, const char *message);
 // All zero is a good configuration.
 struct fck_config {
 	uint32_t max_flows;           // 0: no limit; packets of flows beyond it count as FCK_ATTRIBUTE_FLOW_REFUSED
-	uint64_t duplicate_window_ns; // a lone repeat within this time may be a mirror duplicate; 0: 1 000 000 (1 ms)
+	uint64_t duplicate_window_ns; // repeats within this time may be mirror duplicates; 0: 1 000 000 (1 ms)
 	fck_log_fn log;               // may be NULL
 	void *log_context;
 };

@@ -68,17 +68,14 @@ static void stretch_times(struct fck_piece *piece, uint64_t first_time, uint64_t
 		piece->last_time = last_time;
 }
 
-// Opcode of the lowest packet of what is left of a cut piece: Middle, or its Last when that is all.
-static uint8_t opcode_of_rest(const struct fck_piece *rest, uint8_t opcode)
+// Opcode of the lowest packet of what is left of a cut piece: its Last when that is all, else Middle.
+static uint8_t opcode_of_rest(const struct fck_piece *rest)
 {
-	uint8_t transport = opcode & 0xe0;
-	bool write = rest->packet_class == FCK_CLASS_WRITE;
+	uint8_t transport = rest->opcode & 0xe0;
 
-	if (rest->start != rest->end)
-		return transport | (write ? 7 : 1);
-	if (rest->immediate >= 0)
-		return transport | (write ? 9 : 3);
-	return transport | (write ? 8 : 2);
+	if (rest->start == rest->end)
+		return rest->last_opcode;
+	return transport | (rest->packet_class == FCK_CLASS_WRITE ? 7 : 1);
 }
 
 // Cuts the piece at `at` so that what it has above `position` becomes a piece of its own, without head.
@@ -90,7 +87,7 @@ static int cut_above(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 	rest.start = fck_ranges_above(seen, position);
 	rest.headed = false;
 	rest.bytes = rest.expected = rest.ll_flag = -1;
-	rest.opcode = opcode_of_rest(&rest, rest.opcode);
+	rest.opcode = opcode_of_rest(&rest);
 	pieces->items[at].last = fck_ranges_below(seen, position + 1);
 	pieces->items[at].immediate = -1;
 	return insert(pieces, at + 1, &rest);
@@ -114,6 +111,7 @@ static int take_tail(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 	}
 	head->last = tail->last;
 	head->immediate = tail->immediate;
+	head->last_opcode = tail->last_opcode;
 	if (open)
 		head->end = tail->end;
 	stretch_times(head, tail->first_time, tail->last_time);
@@ -122,21 +120,30 @@ static int take_tail(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 	return 0;
 }
 
-// A First or Only. What the piece before it had above this position is cut off.
-static int add_head(struct fck_pieces *pieces, const struct fck_ranges *seen, uint64_t before, struct fck_piece *head)
+// A piece will begin at `position`: what the piece before it has above that becomes a piece of its own. -ENOMEM.
+static int make_way(struct fck_pieces *pieces, const struct fck_ranges *seen, uint64_t before, int64_t position)
 {
-	uint64_t at = before == NONE ? 0 : before + 1;
 	int rc;
 
-	if (before != NONE && pieces->items[before].last > head->start) {
-		rc = cut_above(pieces, seen, before, head->start);
-		if (rc != 0)
-			return rc;
-		pieces->items[before].last = fck_ranges_below(seen, head->start);
-		if (pieces->items[before].expected < 0)
-			pieces->items[before].end = FCK_OPEN;
-	}
-	rc = insert(pieces, at, head);
+	if (before == NONE || pieces->items[before].last < position)
+		return 0;
+	rc = cut_above(pieces, seen, before, position);
+	if (rc != 0)
+		return rc;
+	pieces->items[before].last = fck_ranges_below(seen, position);
+	if (pieces->items[before].expected < 0)
+		pieces->items[before].end = FCK_OPEN;
+	return 0;
+}
+
+// A First or Only.
+static int add_head(struct fck_pieces *pieces, const struct fck_ranges *seen, uint64_t before, const struct fck_piece *head)
+{
+	uint64_t at = before == NONE ? 0 : before + 1;
+	int rc = make_way(pieces, seen, before, head->start);
+
+	if (rc == 0)
+		rc = insert(pieces, at, head);
 	if (rc != 0 || head->end == head->start)
 		return rc;
 	return take_tail(pieces, seen, at);
@@ -160,17 +167,24 @@ static int add_inside(
 	}
 	if (packet->start > piece->last)
 		piece->last = packet->start;
-	if (packet->immediate >= 0)
+	if (is_last) {
 		piece->immediate = packet->immediate;
+		piece->last_opcode = packet->opcode;
+	}
 	return rc;
 }
 
 // A Middle or Last that no known message covers.
-static int add_stray(struct fck_pieces *pieces, uint64_t before, const struct fck_piece *packet, bool is_last)
+static int add_stray(
+	struct fck_pieces *pieces, const struct fck_ranges *seen, uint64_t before, const struct fck_piece *packet, bool is_last
+)
 {
 	uint64_t after = before == NONE ? 0 : before + 1;
 	struct fck_piece *piece;
+	int rc = make_way(pieces, seen, before, packet->start);
 
+	if (rc != 0)
+		return rc;
 	if (is_last || !headless(pieces, after, packet->packet_class))
 		return insert(pieces, after, packet);
 	piece = &pieces->items[after];
@@ -196,6 +210,7 @@ static struct fck_piece single(int64_t position, uint64_t time, const struct fck
 		.first_time = time,
 		.last_time = time,
 		.opcode = packet->opcode,
+		.last_opcode = packet->opcode,
 		.packet_class = packet->info.packet_class,
 		.headed = packet->info.part & FCK_PART_FIRST,
 	};
@@ -229,5 +244,5 @@ int fck_pieces_add(
 		return add_head(pieces, seen, at, &piece);
 	if (at != NONE && covers(&pieces->items[at], position, piece.packet_class))
 		return add_inside(pieces, seen, at, &piece, is_last);
-	return add_stray(pieces, at, &piece, is_last);
+	return add_stray(pieces, seen, at, &piece, is_last);
 }

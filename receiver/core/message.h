@@ -23,9 +23,10 @@ struct fck_piece {
 	int64_t ll_flag;
 	uint64_t first_time;
 	uint64_t last_time;
-	uint8_t opcode; // of the packet at `start`
+	uint8_t opcode;      // of the packet at `start`
+	uint8_t last_opcode; // of its Last or Only, where that was seen
 	uint8_t packet_class;
-	bool headed;    // its First or Only packet was seen
+	bool headed;         // its First or Only packet was seen
 };
 
 #define FCK_OPEN INT64_MIN

@@ -160,15 +160,21 @@ static int add_repeat(struct fck_sequence *sequence, int64_t position)
 	return 0;
 }
 
-// Decides what a run was, now that it is over.
-static void close_run(const struct fck_run *run, struct fck_tally *tally)
+// Decides what a run was, now that it is over. `followed`: a newer packet, or a third
+// copy, comes without a pause.
+static void close_run(const struct fck_run *run, bool followed, struct fck_tally *tally)
 {
-	if (run->repeats == 0)
+	bool lone = run->repeats == 1 && followed;
+	bool series = run->first == tally->series;
+
+	if (run->repeats == 0) {
 		tally->reordered += run->fills;
-	else if (run->repeats == 1 && run->fills == 0 && run->like_mirror)
-		tally->duplicated++;
-	else
+	} else if (run->fills == 0 && run->like_mirror && (lone || series)) {
+		tally->duplicated += run->repeats;
+		tally->series = run->last + 1;
+	} else {
 		tally->retransmitted += run->repeats;
+	}
 }
 
 static bool in_run(const struct fck_run *run)
@@ -181,7 +187,7 @@ struct fck_tally fck_sequence_tally(const struct fck_sequence *sequence)
 	struct fck_tally tally = sequence->tally;
 
 	if (in_run(&sequence->run))
-		close_run(&sequence->run, &tally);
+		close_run(&sequence->run, false, &tally);
 	return tally;
 }
 
@@ -200,18 +206,21 @@ static void remember(struct fck_sequence *sequence, const struct fck_sighting *s
 	};
 }
 
+static bool within(uint64_t a, uint64_t b, uint64_t window)
+{
+	return (a > b ? a - b : b - a) <= window;
+}
+
 // Same position, same ICRC as far as both are known, and near in time: a mirror's second copy may look so.
 static bool like_mirror(const struct fck_sequence *sequence, const struct fck_sighting *sighting, uint64_t window)
 {
 	const struct fck_recent *before = recent_slot(sequence, sighting->position);
-	uint64_t apart;
 
 	if (before->position != sighting->position)
 		return false;
 	if (before->has_icrc && sighting->has_icrc && before->icrc != sighting->icrc)
 		return false;
-	apart = sighting->time > before->time ? sighting->time - before->time : before->time - sighting->time;
-	return apart <= window;
+	return within(sighting->time, before->time, window);
 }
 
 static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *sighting, uint64_t window)
@@ -221,12 +230,18 @@ static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *
 	int rc;
 
 	if (in_run(run) && sighting->position <= run->last) {
-		close_run(run, &sequence->tally);
+		bool third = sighting->position == run->last && within(sighting->time, run->time, window);
+
+		close_run(run, third, &sequence->tally);
 		*run = (struct fck_run){0};
 	}
-	if (repeat && !in_run(run))
-		run->like_mirror = like_mirror(sequence, sighting, window);
+	if (!in_run(run)) {
+		run->first = sighting->position;
+		run->like_mirror = true;
+	}
+	run->like_mirror = run->like_mirror && like_mirror(sequence, sighting, window);
 	run->last = sighting->position;
+	run->time = sighting->time;
 	if (repeat) {
 		run->repeats++;
 		return add_repeat(sequence, sighting->position);
@@ -250,6 +265,7 @@ static int start(struct fck_sequence *sequence, const struct fck_sighting *sight
 	for (int i = 0; i < FCK_RECENT; i++)
 		sequence->recent[i].position = INT64_MIN;
 	sequence->highest = sighting->position - 1;
+	sequence->tally.series = INT64_MIN;
 	return 0;
 }
 
@@ -273,7 +289,7 @@ int fck_sequence_add(struct fck_sequence *sequence, const struct fck_sighting *s
 	if (position <= sequence->highest)
 		return add_behind(sequence, sighting, window);
 	if (in_run(&sequence->run)) {
-		close_run(&sequence->run, &sequence->tally);
+		close_run(&sequence->run, within(sighting->time, sequence->run.time, window), &sequence->tally);
 		sequence->run = (struct fck_run){0};
 	}
 	if (position == sequence->highest + 1 && seen->count > 0) {

@@ -28,16 +28,19 @@ struct fck_ranges { // sorted, disjoint, maximal
 
 // Packets behind the highest position, in growing order and with no packet at the front between them.
 struct fck_run {
+	int64_t first;
 	int64_t last;
+	uint64_t time;    // of the last one
 	uint64_t fills;   // seen for the first time
 	uint64_t repeats; // seen before
-	bool like_mirror; // the first packet looks like a copy of the one seen before
+	bool like_mirror; // all of them look like second copies of what was seen a moment ago
 };
 
 struct fck_tally {
 	uint64_t retransmitted;
 	uint64_t duplicated;
 	uint64_t reordered;
+	int64_t series; // position behind the latest duplicate: where a mirror that copies all would go on
 };
 
 struct fck_sequence {
