@@ -226,7 +226,7 @@ def _mirrored(problem: PlanningProblem, programme: Programme) -> Terms:
     for hop in problem.hops:
         for tap in hop.taps:
             size[tap] = size.get(tap, 0) + hop.size
-    return {x: size[tap] for (tap, _), x in programme.choose.items()}
+    return {x: size.get(tap, 0) for (tap, _), x in programme.choose.items()}
 
 
 def _canonical(problem: PlanningProblem, programme: Programme) -> Terms:

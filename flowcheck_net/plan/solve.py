@@ -1,11 +1,11 @@
 """Problem -> the best choice, with its proof, by HiGHS. The only file that imports highspy.
 
-The objective is lexicographic: each stage is minimised to proven optimality, then pinned by a row, then the next one is
+The objective is lexicographic: each stage is minimised to proven optimality, then held by a row, then the next one is
 minimised. Every value is recomputed in whole numbers from the chosen taps; a rounding error of the solver is an error
 here and never a plan.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil, gcd, inf
@@ -20,6 +20,8 @@ from flowcheck_net.plan.problem import Choice, PlanningProblem
 
 _SEED = 20250330
 """Fixed for ever: with one thread it makes the same problem take the same path."""
+_BASE = 65536
+"""Of the digits in which large sums are minimised: small enough for the solver's tolerance of 1e-9 to be nothing."""
 _SOLVER = f"HiGHS {highspy.HIGHS_VERSION_MAJOR}.{highspy.HIGHS_VERSION_MINOR}.{highspy.HIGHS_VERSION_PATCH}"
 _REPORT = "this is a fault of the planner: report it with the three input files"
 
@@ -76,14 +78,13 @@ def _solve_part(problem: PlanningProblem, part: Component) -> Solved | None:
     proofs: list[StageProof] = []
     columns: tuple[float, ...] = ()
     for name, terms in programme.stages:
-        found = solver.minimise(terms)
+        found = solver.settle(terms)
         if found is None:
             if proofs:
                 raise PlanError(f"the solver lost its own solution before {name}; no plan was made", hint=_REPORT)
             return None
         columns = found.columns
         proofs.append(StageProof(name, found.value, found.bound))
-        solver.pin(terms, found.value)
     _hold(programme, proofs, columns)
     choice = Choice(_picked(programme.choose, columns), _picked(programme.count, columns))
     return Solved(choice, _proof(tuple(proofs)))
@@ -92,7 +93,7 @@ def _solve_part(problem: PlanningProblem, part: Component) -> Solved | None:
 def _hold(programme: Programme, proofs: list[StageProof], columns: tuple[float, ...]) -> None:
     """The last stage may not have given up what an earlier one reached."""
     for proof, (name, terms) in zip(proofs, programme.stages, strict=True):
-        value = _value(terms, columns)
+        value = exact(terms, columns)
         if value != proof.value:
             message = f"the solver lost {name} ({proof.value} became {value}) to rounding; no plan was made"
             raise PlanError(message, hint=_REPORT)
@@ -100,10 +101,6 @@ def _hold(programme: Programme, proofs: list[StageProof], columns: tuple[float, 
 
 def _picked(columns: Mapping[tuple[int, int], int], values: tuple[float, ...]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(key for key, column in columns.items() if values[column] > 0.5))
-
-
-def _value(terms: Terms, columns: tuple[float, ...]) -> int:
-    return sum(coefficient * round(columns[column]) for column, coefficient in terms.items())
 
 
 def _proof(stages: tuple[StageProof, ...]) -> Proof:
@@ -138,26 +135,64 @@ class Solver:
         ):
             if self._highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:
                 raise PlanError(f"this version of HiGHS does not take the option {option}")
-        self._columns = len(programme.upper)
-        for upper in programme.upper:
-            self._highs.addVar(0.0, upper)
-        whole = [n for n, integer in enumerate(programme.integer) if integer]
-        kinds = np.full(len(whole), highspy.HighsVarType.kInteger.value, dtype=np.uint8)
-        self._highs.changeColsIntegrality(len(whole), np.array(whole, dtype=np.int32), kinds)
+        self._columns = 0
+        for upper, integer in zip(programme.upper, programme.integer, strict=True):
+            self._column(upper, integer=integer)
         for row in programme.rows:
             self._row(dict(row.terms), row.lower, row.upper)
+
+    def _column(self, upper: float, *, integer: bool) -> int:
+        self._highs.addVar(0.0, upper)
+        if integer:
+            self._highs.changeColIntegrality(self._columns, highspy.HighsVarType.kInteger)
+        self._columns += 1
+        return self._columns - 1
 
     def _row(self, terms: Mapping[int, int], lower: float, upper: float) -> None:
         columns = np.fromiter(terms.keys(), dtype=np.int32, count=len(terms))
         values = np.fromiter(terms.values(), dtype=np.float64, count=len(terms))
         self._highs.addRow(lower, upper, len(terms), columns, values)
 
+    def settle(self, terms: Terms) -> Optimum | None:
+        """Minimise ``terms`` and hold them there from now on; ``None`` when no solution exists.
+
+        A solver works in floating point and would take 2 000 000 064 for 2 000 000 000. So large coefficients are
+        written in digits to the base 65536, as in long addition: the sum of each digit gives a remainder below the base
+        and an integer carry. The highest digit is minimised and held, then the next, each with small numbers only; the
+        order of digit strings is the order of the sums.
+        """
+        unit = reduce(gcd, terms.values(), 0) or 1
+        value = bound = 0
+        columns: tuple[float, ...] = ()
+        for digit in self._digits({column: coefficient // unit for column, coefficient in terms.items()}):
+            found = self.minimise(digit)
+            if found is None:
+                return None
+            self._row(digit, -inf, found.value + 0.5)
+            value = value * _BASE + found.value
+            bound = bound * _BASE + found.bound
+            columns = found.columns
+        return Optimum(columns, value * unit, bound * unit)
+
+    def _digits(self, terms: Terms) -> Iterator[Terms]:
+        """The digits of the sum of ``terms``, highest first, each as terms of its own."""
+        digits: list[Terms] = []
+        carry: Terms = {}
+        while max(terms.values(), default=0) >= _BASE:
+            low = {column: c % _BASE for column, c in terms.items() if c % _BASE} | carry
+            terms = {column: c // _BASE for column, c in terms.items() if c >= _BASE}
+            rest, over = self._column(_BASE - 1, integer=False), self._column(inf, integer=True)
+            self._row({**low, rest: -1, over: -_BASE}, 0, 0)
+            digits.append({rest: 1})
+            carry = {over: 1}
+        digits.append(terms | carry)
+        return reversed(digits)
+
     def minimise(self, terms: Terms) -> Optimum | None:
-        """The proven minimum of ``terms``; ``None`` when no solution exists."""
-        unit = _unit(terms)
+        """The proven minimum of ``terms`` (coefficients below a million); ``None`` when no solution exists."""
         costs = np.zeros(self._columns)
         for column, coefficient in terms.items():
-            costs[column] = coefficient // unit
+            costs[column] = coefficient
         self._highs.changeColsCost(self._columns, np.arange(self._columns, dtype=np.int32), costs)
         self._highs.run()
         status = self._highs.getModelStatus()
@@ -166,18 +201,12 @@ class Solver:
         if status != highspy.HighsModelStatus.kOptimal:
             raise PlanError(f"the solver stopped without a proof: {self._highs.modelStatusToString(status)}")
         columns = tuple(self._highs.getSolution().col_value)
-        value = _value(terms, columns)
+        value = exact(terms, columns)
         # The objective is whole: a bound of 41.2 proves 42. The 1e-6 is the solver's own tolerance on whole numbers.
-        bound = min(value, ceil(self._highs.getInfo().mip_dual_bound - 1e-6) * unit)
+        bound = min(value, ceil(self._highs.getInfo().mip_dual_bound - 1e-6))
         return Optimum(columns, value, bound)
 
-    def pin(self, terms: Terms, value: int) -> None:
-        """From now on ``terms`` may not exceed ``value``."""
-        unit = _unit(terms)
-        if terms:
-            self._row({column: c // unit for column, c in terms.items()}, -inf, value // unit)
 
-
-def _unit(terms: Terms) -> int:
-    """The greatest common divisor: costs stay as small as they can be, which keeps floating point exact."""
-    return reduce(gcd, terms.values(), 0) or 1
+def exact(terms: Terms, columns: Sequence[float]) -> int:
+    """The sum in whole numbers."""
+    return sum(coefficient * round(columns[column]) for column, coefficient in terms.items())

@@ -1,0 +1,255 @@
+"""What a set of observation points really shows: an independent model of fabric, collective and mirrors.
+
+It shares nothing with the planner. It reads the raw spec dicts, walks every shortest path of every hop by its own search,
+runs the ring all-reduce with sets of contributions in place of numbers, and copies what crosses a tap. ``best`` tries
+every assignment of taps to capture ports.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Any
+
+Raw = Mapping[str, Any]
+Tap = tuple[str, str, str]
+"""(switch, port, rx or tx)"""
+Assignment = dict[Tap, str]
+"""Tap -> capture port ``node:nic``."""
+Cost = tuple[int, int, int, int]
+"""Duplicate bytes, mirrored bytes, sessions, switches."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The platform, as the test states it."""
+
+    sessions: int = 4
+    sources: int = 8
+    directions: tuple[str, ...] = ("rx", "tx")
+    filters: bool = True
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One hop of one ring."""
+
+    ring: int
+    hop: int
+    paths: tuple[frozenset[Tap], ...]
+    """The taps of every path that it may take; empty: it stays inside a host."""
+    reduced: tuple[int, ...]
+    """Chunks that cross it with the contributions of all ranks."""
+    size: int
+
+    @property
+    def certain(self) -> frozenset[Tap]:
+        return frozenset.intersection(*self.paths) if self.paths else frozenset()
+
+    @property
+    def possible(self) -> frozenset[Tap]:
+        return frozenset().union(*self.paths)
+
+
+class Simulator:
+    """One fabric, one job, one policy."""
+
+    def __init__(self, topology: Raw, job: Raw, policy: Raw, limits: Limits) -> None:
+        self.limits = limits
+        self._topology, self._job, self._policy = topology, job, policy
+        self._cable = {a: b for one, two in topology["links"] for a, b in ((one, two), (two, one))}
+        self._switch_ports = {f"{s['name']}:{p['name']}": p for s in topology["switches"] for p in s["ports"]}
+        self._switches = {s["name"] for s in topology["switches"]}
+        self._domains: dict[str, set[str]] = {
+            d["name"]: set(d.get("failure_domains", ()))
+            for kind in ("switches", "hosts", "checkpoint_nodes")
+            for d in topology[kind]
+        }
+        self.captures = {
+            f"{n['name']}:{c['name']}": (self._cable[f"{n['name']}:{c['name']}"], self._gbps(c["speed"]))
+            for n in topology["checkpoint_nodes"]
+            for c in n["nics"]
+        }
+        self.rings = self._find_rings()
+        self.flows = tuple(self._find_flows())
+
+    @staticmethod
+    def _gbps(speed: str) -> Fraction:
+        return Fraction(speed.removesuffix("G"))
+
+    def _find_rings(self) -> list[list[str]]:
+        """Hosts in ring order, for each group and channel."""
+        host = {r["rank"]: r["host"] for r in self._job["ranks"]}
+        stated = {(r["group"], r["channel"]): r["order"] for r in self._job["rings"]}
+        return [
+            [host[rank] for rank in stated.get((f"dp{g}", channel), ranks)]
+            for g, ranks in enumerate(self._job["groups"])
+            for channel in range(self._job["nccl"]["channels"])
+        ]
+
+    def _find_flows(self) -> Iterator[Flow]:
+        total = sum(b["elements"] * 4 for b in self._job["buckets"])
+        for number, hosts in enumerate(self.rings):
+            count = len(hosts)
+            chunk = Fraction(total, count * self._job["nccl"]["channels"])
+            sent = all_reduce(count, self._job["collective"]["extra_step"])
+            for hop, messages in enumerate(sent):
+                paths = self._paths(hosts[hop], hosts[(hop + 1) % count])
+                reduced = tuple(k for k, ranks in messages if len(ranks) == count)
+                size = chunk * len(messages)
+                assert size.denominator == 1
+                yield Flow(number, hop, paths, reduced, int(size))
+
+    def _paths(self, source: str, target: str) -> tuple[frozenset[Tap], ...]:
+        """Every shortest path, breadth first over cables."""
+        if source == target:
+            return ()
+        first, goal = self._cable[f"{source}:nic0"], self._cable[f"{target}:nic0"]
+        partial = [[(*first.split(":"), "rx")]]
+        while partial:
+            here = [(*p, (*goal.split(":"), "tx")) for p in partial if p[-1][0] == goal.split(":")[0]]
+            if here:
+                return tuple(frozenset(p) for p in here)
+            partial = [longer for p in partial for longer in self._longer(p)]
+        raise AssertionError("not connected")
+
+    def _longer(self, path: list[Any]) -> Iterator[list[Any]]:
+        visited = {tap[0] for tap in path}
+        for port in (p for p in self._switch_ports if p.split(":")[0] == path[-1][0]):
+            peer = self._cable.get(port, "none:none")
+            if peer in self._switch_ports and peer.split(":")[0] not in visited:
+                yield [*path, (*port.split(":"), "tx"), (*peer.split(":"), "rx")]
+
+    def rate(self, tap: Tap) -> Fraction:
+        """Gbit/s that its copies may reach."""
+        monitor = self._policy["monitor"]
+        line = self._gbps(self._switch_ports[f"{tap[0]}:{tap[1]}"]["speed"])
+        if monitor.get("rate_model") == "measured":
+            stated = monitor["measured"].get(":".join(tap))
+            return line if stated is None else self._gbps(stated)
+        return line
+
+    def candidates(self) -> list[Tap]:
+        """Taps that certainly see something and that nothing forbids."""
+        every = sorted(frozenset().union(*(flow.certain for flow in self.flows)))
+        return [tap for tap in every if self._permitted(tap)]
+
+    def _permitted(self, tap: Tap) -> bool:
+        port = f"{tap[0]}:{tap[1]}"
+        inner = self._cable[port] in self._switch_ports
+        foreign = inner or self._switch_ports[port].get("shared", False)
+        vague = any(tap in flow.possible - flow.certain for flow in self.flows)
+        return (
+            tap[2] in self.limits.directions
+            and (self.limits.filters or not foreign)
+            and any(fnmatchcase(port, glob) for glob in self._policy["allowed_ports"])
+            and not vague
+        )
+
+    def _may_count(self, ring: int, capture: str) -> bool:
+        if not self._policy["failure_domains"]["checkpoint_apart"]:
+            return True
+        at_risk = set().union(*(self._domains[host] for host in self.rings[ring]))
+        return not at_risk & self._domains[capture.split(":")[0]]
+
+    def copies(self, ring: int, taps: Assignment) -> int:
+        """Copies of the rarest fully reduced chunk of a ring, by hops that may count."""
+        size = len(self.rings[ring])
+        seen = dict.fromkeys(range(size), 0)
+        for flow in self._counted(ring, taps):
+            for chunk in flow.reduced:
+                seen[chunk] += 1
+        return min(seen.values())
+
+    def _counted(self, ring: int, taps: Assignment) -> list[Flow]:
+        flows = [
+            flow
+            for flow in self.flows
+            if flow.ring == ring and any(t in flow.certain and self._may_count(ring, c) for t, c in taps.items())
+        ]
+        globs = self._policy["failure_domains"]["copies_apart"]
+        return self._largest_apart(flows, taps, globs) if globs else flows
+
+    def _largest_apart(self, flows: list[Flow], taps: Assignment, globs: list[str]) -> list[Flow]:
+        """The most hops whose points share no domain that a glob names: every way is tried."""
+
+        def grow(rest: list[Flow], used: frozenset[str]) -> list[Flow]:
+            if not rest:
+                return []
+            best = grow(rest[1:], used)
+            for tap, capture in taps.items():
+                if tap in rest[0].certain and self._may_count(rest[0].ring, capture):
+                    named = {d for d in self._domains[tap[0]] if any(fnmatchcase(d, g) for g in globs)}
+                    if not named & used:
+                        best = max(best, [rest[0], *grow(rest[1:], used | named)], key=len)
+            return best
+
+        return grow(flows, frozenset())
+
+    def wanted(self, ring: int) -> int:
+        """What the policy asks of the ring, or all that its network hops can give."""
+        outside = sum(bool(flow.paths) for flow in self.flows if flow.ring == ring)
+        most = outside if self._job["collective"]["extra_step"] else outside - 1
+        return max(1, min(int(self._policy["copies"]), most))
+
+    def fits(self, taps: Assignment) -> bool:
+        """Bandwidth, sources and sessions."""
+        free = 1 - Fraction(str(self._policy["monitor"].get("headroom", 0)))
+        for capture in set(taps.values()):
+            here = [tap for tap, c in taps.items() if c == capture]
+            if sum(map(self.rate, here)) > self.captures[capture][1] * free or len(here) > self.limits.sources:
+                return False
+        used = {(tap[0], capture) for tap, capture in taps.items()}
+        return all(sum(s == switch for s, _ in used) <= self.limits.sessions for switch in self._switches)
+
+    def cost(self, taps: Assignment) -> Cost:
+        """Bytes by replaying every flow over the taps."""
+        arrived = [(flow.size, sum(tap in taps for tap in flow.certain)) for flow in self.flows]
+        sessions = {(tap[0], capture) for tap, capture in taps.items()}
+        return (
+            sum(size * max(0, n - 1) for size, n in arrived),
+            sum(size * n for size, n in arrived),
+            len(sessions),
+            len({tap[0] for tap in taps}),
+        )
+
+    def covers(self, taps: Assignment) -> bool:
+        return all(self.copies(ring, taps) >= self.wanted(ring) for ring in range(len(self.rings)))
+
+    def best(self) -> Cost | None:
+        """The least cost of all assignments that cover every ring; ``None``: no assignment does."""
+        found: Cost | None = None
+        for taps in self._assignments(self.candidates(), {}):
+            cost = self.cost(taps)
+            if (found is None or cost < found) and self.covers(taps):
+                found = cost
+        return found
+
+    def _assignments(self, rest: list[Tap], taps: Assignment) -> Iterator[Assignment]:
+        if not self.fits(taps):
+            return
+        if not rest:
+            yield taps
+            return
+        yield from self._assignments(rest[1:], taps)
+        for capture, (port, _) in self.captures.items():
+            if port.split(":")[0] == rest[0][0]:
+                yield from self._assignments(rest[1:], {**taps, rest[0]: capture})
+
+
+def all_reduce(count: int, extra_step: bool) -> list[list[tuple[int, frozenset[int]]]]:
+    """Run the ring all-reduce: for each hop, (chunk, ranks whose gradients are in it) of each message in order.
+
+    Every rank starts with its own contribution to every chunk. In each step all ranks send at once; what arrives is added
+    in the first half and stored in the second.
+    """
+    held = [[frozenset({rank}) for _ in range(count)] for rank in range(count)]
+    sent: list[list[tuple[int, frozenset[int]]]] = [[] for _ in range(count)]
+    for step in range(2 * count - 2 + extra_step):
+        messages = [((rank - 1 - step) % count, rank) for rank in range(count)]
+        parcels = [(chunk, held[rank][chunk]) for chunk, rank in messages]
+        for rank, (chunk, content) in enumerate(parcels):
+            sent[rank].append((chunk, content))
+            after = (rank + 1) % count
+            held[after][chunk] = held[after][chunk] | content
+    return sent
