@@ -126,13 +126,17 @@ def test_drops_are_a_number_only_where_the_file_gives_one(
     assert read(tmp_path, data).captures[0].dropped == dropped
 
 
-def test_drops_of_a_port_are_unknown_when_one_of_its_files_does_not_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("order", "dropped"), [("ab", None), ("ba", None), ("aa", 6), ("a", 3)])
+def test_drops_of_a_port_are_added_up_and_unknown_when_one_of_its_files_does_not_say(
+    tmp_path: Path, order: str, dropped: int | None
+) -> None:
     said = images.section() + images.interface([(2, b"cap0")]) + images.enhanced(images.ARP, 1)
-    (tmp_path / "a.pcapng").write_bytes(said + images.statistics([(5, 3)]))
-    (tmp_path / "b.pcapng").write_bytes(said)
-    records = replay([tmp_path / "a.pcapng", tmp_path / "b.pcapng"])
-    assert (records.captures[0].packets, records.captures[0].dropped) == (2, None)
-    assert any("comes from 2 files" in warning for warning in records.warnings)
+    paths = [tmp_path / f"{number}.pcapng" for number in range(len(order))]
+    for path, letter in zip(paths, order, strict=True):
+        path.write_bytes(said + (images.statistics([(5, 3)]) if letter == "a" else b""))
+    records = replay(paths)
+    assert (records.captures[0].packets, records.captures[0].dropped) == (len(order), dropped)
+    assert any("comes from 2 files" in warning for warning in records.warnings) == (len(order) == 2)
 
 
 def test_names_of_ports(tmp_path: Path) -> None:
@@ -258,6 +262,13 @@ def test_a_length_that_no_packet_can_have_is_corruption_not_truncation(tmp_path:
         read(tmp_path, bytes(data))
     assert error.value.records.captures[0].packets == 1
     assert any("corrupt at byte" in warning for warning in error.value.records.warnings)
+
+
+def test_two_lengths_of_a_block_that_differ_are_corruption(tmp_path: Path) -> None:
+    data = bytearray(images.section() + images.interface() + images.enhanced(images.ARP, 1) * 2)
+    data[-1] ^= 1
+    with pytest.raises(CaptureIncomplete, match="the two lengths of a block differ"):
+        read(tmp_path, bytes(data))
 
 
 def ends_of_records(data: bytes) -> list[int]:
