@@ -20,7 +20,7 @@ from flowcheck_net.receive.synth_foreign import ForeignStream
 from flowcheck_net.receive.synth_payload import Gradients
 from flowcheck_net.receive.synth_report import SynthReport, WrittenCapture, WrittenFlow
 from flowcheck_net.receive.synth_schedule import PROLOGUE, Ledger, Schedule, Watcher
-from flowcheck_net.receive.synth_setup import Observed, check_faults, connections_of, observe
+from flowcheck_net.receive.synth_setup import Limits, Observed, check_faults, connections_of, observe
 from flowcheck_net.receive.synth_streams import Copy
 
 EPOCH = 1_767_225_600_000_000_000
@@ -84,13 +84,15 @@ class _Synthesis:
         gradients = Gradients(seed)
         connections = connections_of(plan.job, start_psn)
         everything = observe(plan, connections, gradients)
-        check_faults(faults, everything, self.captures, iterations)
         observed = tuple(each for each in everything if each.data or each.answers)
         busiest = max(Counter(one.source.address for one in connections).values(), default=1)
         gap = max(1, round((plan.job.wire.mtu + _OVERHEAD) * 8e9 / line_rate * busiest))
         seen = [each.connection for each in observed]
         self._prologue = Schedule(plan.job, seen, gap, prologue=True)
         self._regular = Schedule(plan.job, seen, gap, prologue=False)
+        totals = {name: sum(send.packets for send in sends) for name, sends in self._regular.sends.items()}
+        hops = {each.connection.name: bool(each.data) for each in everything}
+        check_faults(faults, Limits(hops, totals, self.captures, iterations))
         self._ledgers = [Ledger(connection) for connection in seen]
         self._watchers = [
             watcher
@@ -114,8 +116,9 @@ class _Synthesis:
 
     def write(self, writer: PcapngWriter) -> SynthReport:
         """Write all iterations and the statistics."""
-        origins = {w.stream.number: Origin(w.stream.capture, w.stream.connection.name) for w in self._watchers}
-        origins |= {each.number: Origin(each.capture, None) for each in self._foreign}
+        streams = (watcher.stream for watcher in self._watchers)
+        origins = {one.number: Origin(one.capture, one.connection.name, one.carries_data) for one in streams}
+        origins |= {each.number: Origin(each.capture, None, data=False) for each in self._foreign}
         mirror = CopyFaults(self._faults, self._seed, origins, self.captures)
         interface = {number: self.captures.index(origin.capture) for number, origin in origins.items()}
         written: Counter[tuple[int, int, int]] = Counter()
@@ -138,7 +141,7 @@ class _Synthesis:
         for watcher in self._watchers:
             resent = schedule.resent(watcher.stream.connection, self._faults, iteration, self._seed)
             streams.append(watcher.copies(iteration, start, schedule, resent))
-        streams += [each.copies(start) for each in self._foreign if (each.fault.iteration or 0) == iteration]
+        streams += [each.copies(start) for each in self._foreign if each.iteration == iteration]
         return mirror.arriving(merge(*streams), iteration)
 
     def _report(
@@ -166,5 +169,5 @@ class _Synthesis:
             ),
             flows=tuple(flows[key] for key in sorted(flows)),
             spans=tuple(span for ledger in self._ledgers for span in ledger.spans),
-            events=(*events, *mirror.events, *mirror.window.events),
+            events=(*events, *mirror.events, *mirror.window.events, *(each.event() for each in self._foreign)),
         )

@@ -21,6 +21,8 @@ class Origin:
     capture: CapturePort
     hop: str | None
     """Name of the connection; None: foreign."""
+    data: bool
+    """The direction that carries the hop's data."""
 
     def event(self, fault: Fault, iteration: int, copy: Copy) -> FaultEvent:
         """That ``fault`` happened to ``copy``."""
@@ -40,11 +42,18 @@ class Origin:
 class Window:
     """When the capture at each port is open: from a late start to a cut."""
 
-    def __init__(self, faults: Sequence[Fault], captures: Sequence[CapturePort]) -> None:
+    def __init__(self, faults: Sequence[Fault], origins: Iterable[Origin], captures: Sequence[CapturePort]) -> None:
         self.events: list[FaultEvent] = []
         self.outside: dict[CapturePort, int] = dict.fromkeys(captures, 0)
+        seen = {(origin.capture, origin.hop) for origin in origins if origin.data}
         self._of = {
-            port: [fault for fault in faults if fault.kind in _EDGES and fault.capture in (None, port)]
+            port: [
+                fault
+                for fault in faults
+                if fault.kind in _EDGES
+                and fault.capture in (None, port)
+                and (fault.hop is None or (port, fault.hop) in seen)
+            ]
             for port in captures
         }
         self._moments: dict[Fault, int] = {}
@@ -101,7 +110,7 @@ class CopyFaults:
         """``origins``: by stream number."""
         self.events: list[FaultEvent] = []
         self.reported_drops: dict[CapturePort, int] = dict.fromkeys(captures, 0)
-        self.window = Window(faults, captures)
+        self.window = Window(faults, origins.values(), captures)
         self._origins = origins
         self._any = any(fault.kind in (*_EDGES, *_OF_COPIES) for fault in faults)
         draws = [(one, random.Random(f"{seed}/{at}").random) for at, one in enumerate(faults)]  # noqa: S311

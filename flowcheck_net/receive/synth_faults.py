@@ -99,9 +99,12 @@ def _number(text: str) -> int:
 
 
 def _part(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value <= 1:
-        raise ValueError("must be from 0 to 1")
+        raise ValueError("must be a number from 0 to 1")
     return value
 
 
@@ -133,7 +136,10 @@ def _capture(text: str) -> CapturePort:
 
 
 def _address(text: str) -> Address:
-    return Address(str(ip_address(text)))
+    try:
+        return Address(str(ip_address(text)))
+    except ValueError:
+        raise ValueError("must be an IPv4 or IPv6 address") from None
 
 
 _READERS: dict[str, Callable[[str], object]] = {
@@ -214,7 +220,10 @@ def _missing(kind: FaultKind, values: Mapping[str, object]) -> list[tuple[str, s
             return [("", "needs iteration, and either at or hop and packet", "")]
         return []
     if kind is FaultKind.FOREIGN:
-        return [] if ("source" in values) == ("destination" in values) else [("", "needs source and destination", "")]
+        ends = [ip_address(str(values[key])).version for key in ("source", "destination") if key in values]
+        if len(ends) == 1:
+            return [("", "needs source and destination, or neither", "")]
+        return [("", "needs two addresses of one family", "")] if len(set(ends)) == 2 else []
     if kind is FaultKind.RETRANSMIT and "hop" not in values:
         return [("hop", "is missing", "name the connection, such as hop=dp0/0/1")]
     if "packet" not in values and "rate" not in values:

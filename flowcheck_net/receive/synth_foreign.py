@@ -7,6 +7,7 @@ from flowcheck_net.receive import synth_frames as roce
 from flowcheck_net.receive.synth_faults import Fault
 from flowcheck_net.receive.synth_frames import Endpoints, FrameMaker
 from flowcheck_net.receive.synth_payload import Gradients
+from flowcheck_net.receive.synth_report import FaultEvent
 from flowcheck_net.receive.synth_streams import NO_DATA, Copy
 
 DOCUMENTATION = (Address("198.51.100.1"), Address("198.51.100.2"))
@@ -23,9 +24,25 @@ class ForeignStream:
         self.capture = capture
         self.fault = fault
         self.addresses = (fault.source, fault.destination) if fault.source and fault.destination else DOCUMENTATION
+        self.iteration = fault.iteration or 0
         self._mtu = mtu
         self._gradients = gradients
         self._maker = FrameMaker(Endpoints(*self.addresses, _PORT, _QPN))
+
+    def event(self) -> FaultEvent:
+        """That the flow was there, for the report."""
+        return FaultEvent(
+            kind=self.fault.kind,
+            fault=self.fault.text,
+            capture=self.capture,
+            hop=None,
+            iteration=self.iteration,
+            packet=None,
+            psn=_PSN,
+            dest_qp=_QPN,
+            opcode=None,
+            packets=self.fault.packets,
+        )
 
     def copies(self, start: int) -> Iterator[Copy]:
         """The whole flow, from ``start`` (nanoseconds) on."""

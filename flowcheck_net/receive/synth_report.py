@@ -25,9 +25,9 @@ class FaultEvent:
     psn: int
     dest_qp: int
     opcode: int | None
-    """None: a retransmission, which is a range of packets."""
+    """None: a retransmission or a foreign flow, which are many packets."""
     packets: int = 1
-    """Retransmission: packets sent a second time, the lost one included. Foreign: packets of the flow."""
+    """Retransmission: packets from the lost one to the last one sent in vain. Foreign: packets of the flow."""
 
 
 @dataclass(frozen=True, slots=True)

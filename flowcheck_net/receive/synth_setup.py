@@ -1,7 +1,7 @@
 """A plan -> the connections of its job and what each tap sees of them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -126,22 +126,31 @@ def _sights(
             yield Sight.at(tap.capture, frozenset(crossings), next(iter(crossings.values())), routed=routed)
 
 
-def check_faults(
-    faults: Sequence[Fault], observed: Sequence[Observed], captures: Sequence[CapturePort], iterations: int
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What faults may name."""
+
+    seen: Mapping[str, bool]
+    """Hops that cross the network, and whether a tap sees their data."""
+    packets: Mapping[str, int]
+    """Data packets of an iteration, of the hops that taps see in any direction."""
+    captures: Sequence[CapturePort]
+    iterations: int
+
+
+def check_faults(faults: Sequence[Fault], limits: Limits) -> None:
     """Do the faults fit the plan? Raises SpecError with everything that does not."""
-    seen = {each.connection.name: bool(each.data) for each in observed}
     problems: list[Problem] = []
     for fault in faults:
-        for key, message, cure in _misfits(fault, seen, captures, iterations):
+        for key, message, cure in _misfits(fault, limits):
             problems.append(Problem("--fault", 0, 0, key, f"{message} in {fault.text!r}", cure))
     if problems:
         raise SpecError(problems, hint="hops are group/channel/index; hops, iterations and packets count from 0")
 
 
-def _misfits(
-    fault: Fault, seen: dict[str, bool], captures: Sequence[CapturePort], iterations: int
-) -> Iterator[tuple[str, str, str]]:
+def _misfits(fault: Fault, limits: Limits) -> Iterator[tuple[str, str, str]]:
+    """(key, what is wrong, cure)."""
+    captures, seen, iterations = limits.captures, limits.seen, limits.iterations
     if fault.capture is not None and fault.capture not in captures:
         yield "capture", f"the plan has no capture port {fault.capture!r}", f"one of {', '.join(captures)}"
     if fault.iteration is not None and fault.iteration >= iterations:
@@ -151,3 +160,6 @@ def _misfits(
     elif fault.hop is not None and not seen[fault.hop] and fault.kind is not FaultKind.RETRANSMIT:
         able = [name for name, data in seen.items() if data]
         yield "hop", f"no observation point sees hop {fault.hop!r}", f"one of {', '.join(able[:8])}"
+    elif fault.hop in limits.packets and fault.packet is not None and fault.packet[1] >= limits.packets[fault.hop]:
+        last = limits.packets[fault.hop] - 1
+        yield "packet", f"hop {fault.hop!r} sends only {last + 1} packets an iteration", f"0 to {last}"

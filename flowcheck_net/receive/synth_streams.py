@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from flowcheck_net.ids import Address, CapturePort
 from flowcheck_net.intent import Direction
@@ -62,6 +62,7 @@ class Stream:
 
     addresses: tuple[Address, Address]
     """Source and destination of its packets."""
+    carries_data: ClassVar[bool] = False
 
     def __init__(self, number: int, sight: Sight, connection: Connection, wire: Wire) -> None:
         self.number = number
@@ -92,6 +93,8 @@ class Stream:
 
 class DataStream(Stream):
     """The sender's direction: data, and acknowledgements of clear-to-send writes."""
+
+    carries_data = True
 
     def __init__(self, number: int, sight: Sight, connection: Connection, wire: Wire, gradients: Gradients) -> None:
         super().__init__(number, sight, connection, wire)
