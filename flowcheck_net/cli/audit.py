@@ -1,0 +1,254 @@
+"""``flowcheck-net audit``: compare records with what is expected, and say what is proven."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flowcheck_net.ids import HostName, NodeName, SwitchName
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from flowcheck_net.audit.result import AuditReport, HopResult
+    from flowcheck_net.audit.scene import Scene
+    from flowcheck_net.errors import FlowcheckError
+    from flowcheck_net.model.expect import Expectation
+    from flowcheck_net.plan.plan import Picture
+    from flowcheck_net.receive.records import Records
+    from flowcheck_net.spec.topology import Topology
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_ROWS = 60
+"""Rings and iterations of a table; whatever is not publishable comes first."""
+_STYLES = {
+    "COVERED": "green",
+    "RECOVERED": "cyan",
+    "GAP": "bold red",
+    "DUPLICATE": "yellow",
+    "UNPLANNED": "bold magenta",
+    "UNKNOWN": "yellow",
+    "STALE": "magenta",
+}
+
+
+@click.command("audit")
+@click.argument("records", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--plan", type=_FILE, help="The plan in force: its observation points are what must be seen.")
+@click.option("--topology", type=_FILE, help="Without a plan: the fabric, instead of DIRECTORY/topology.yaml.")
+@click.option("--job", type=_FILE, help="Without a plan: the job, instead of DIRECTORY/job.yaml.")
+@click.option("--policy", type=_FILE, help="Checked together with the other two.  [default: beside the topology]")
+@click.option("--html", type=_FILE, help="Write a self-contained report with a picture of the fabric.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+def command(
+    records: Path,
+    directory: Path | None,
+    plan: Path | None,
+    topology: Path | None,
+    job: Path | None,
+    policy: Path | None,
+    html: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Compare RECORDS (from replay) with the plan, or without one with the job files of DIRECTORY.
+
+    The report is printed first. The exit code is 4 where fully reduced bytes are missing, 6 for traffic or copies that
+    nobody planned and for a job that changed, 10 where something cannot be proven, else 0.
+    """
+    from flowcheck_net.audit.coverage import audit
+    from flowcheck_net.audit.result import report_to_dict
+    from flowcheck_net.cli.output import console, emit_json
+
+    if plan is None and directory is None and None in (topology, job):
+        raise click.UsageError("give --plan, DIRECTORY, or --topology and --job")
+    if plan is not None and (directory, topology, job, policy) != (None, None, None, None):
+        raise click.UsageError("--plan holds the whole configuration: give it alone")
+    expectation, scene = _planned(plan) if plan is not None else _unplanned(directory, topology, job, policy)
+    report = audit(expectation, _read_records(records))
+    if html is not None:
+        _write_html(html, report, scene)
+    if as_json:
+        emit_json(report_to_dict(report))
+    else:
+        _show(console(), report)
+        if html is not None:
+            click.echo(f"written: {html}")
+    error = _error(report)
+    if error is not None:
+        raise error
+
+
+def _planned(path: Path) -> "tuple[Expectation, Scene]":
+    from flowcheck_net.audit.scene import scene_of_plan
+    from flowcheck_net.cli.switches import read_plan
+    from flowcheck_net.plan.plan import expectation
+
+    plan, _ = read_plan(path)
+    return expectation(plan), scene_of_plan(plan)
+
+
+def _unplanned(
+    directory: Path | None, topology: Path | None, job: Path | None, policy: Path | None
+) -> "tuple[Expectation, Scene]":
+    from flowcheck_net.audit.scene import Scene
+    from flowcheck_net.model.build import build_job
+    from flowcheck_net.model.expect import expect
+    from flowcheck_net.spec.load import load_specs, spec_paths
+
+    fabric = topology or spec_paths(directory or Path())[0]
+    work = job or spec_paths(directory or fabric.parent)[1]
+    specs = load_specs(fabric, work, policy or spec_paths(directory or fabric.parent)[2])
+    built = build_job(specs.job, specs.topology)
+    return expect(built, None), Scene(_picture(specs.topology), built.places)
+
+
+def _picture(topology: "Topology") -> "Picture":
+    """The whole fabric."""
+    from flowcheck_net.plan.plan import Picture
+
+    return Picture(
+        switches=tuple(sorted(SwitchName(switch.name) for switch in topology.switches)),
+        hosts=tuple(sorted(HostName(host.name) for host in topology.hosts)),
+        nodes=tuple(sorted(NodeName(node.name) for node in topology.checkpoint_nodes)),
+        links=tuple(sorted((*_end(one), *_end(two)) for one, two in topology.links)),
+    )
+
+
+def _end(text: str) -> tuple[str, str]:
+    device, _, port = text.partition(":")
+    return device, port
+
+
+def _read_records(path: Path) -> "Records":
+    from flowcheck_net.errors import RecordsCorrupt
+    from flowcheck_net.receive.records_json import records_from_json
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordsCorrupt(f"{path} cannot be read: {error}", hint="write it with `replay -o`") from error
+    return records_from_json(text, str(path))
+
+
+def _write_html(path: Path, report: "AuditReport", scene: "Scene") -> None:
+    from flowcheck_net.audit.report import render_html
+    from flowcheck_net.errors import FlowcheckError
+
+    try:
+        path.write_text(render_html(report, scene), encoding="utf-8")
+    except OSError as error:
+        raise FlowcheckError(f"{path}: {error.strerror}", hint="choose another place with --html") from error
+
+
+def _error(report: "AuditReport") -> "FlowcheckError | None":
+    """The exit code of the worst verdict."""
+    from flowcheck_net.audit.verdict import Verdict
+    from flowcheck_net.errors import CoverageGap, CoverageUnknown, Drift
+
+    good = sum(i.publishable for i in report.iterations)
+    text = f"{report.verdict}: {good} of {len(report.iterations)} iterations are publishable"
+    if report.verdict is Verdict.GAP:
+        return CoverageGap(text, hint="the table names the missing chunks, their packets and the hops that carry them")
+    if report.verdict in (Verdict.UNPLANNED, Verdict.DUPLICATE, Verdict.STALE):
+        return Drift(text, hint="the findings name the traffic; `flowcheck-net verify` compares switches and plan")
+    if report.verdict is Verdict.UNKNOWN:
+        return CoverageUnknown(text, hint="the reasons above say what could not be proven")
+    return None
+
+
+def _show(out: "Console", report: "AuditReport") -> None:
+    for warning in report.warnings:
+        out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+    out.print(_ring_table(report))
+    out.print(_hop_table(report))
+    if report.findings:
+        out.print(_finding_table(report))
+    good = sum(i.publishable for i in report.iterations)
+    style = _STYLES[report.verdict.value]
+    out.print(
+        f"[{style}]{report.verdict}[/]: {good} of {len(report.iterations)} iterations are publishable"
+        + ("" if report.planned else " (no plan was given: every hop with traffic counts as observed)")
+    )
+
+
+def _table(title: str, *columns: str, numbers: Sequence[str] = ()) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    return table
+
+
+def _ring_table(report: "AuditReport") -> "Table":
+    from rich.text import Text
+
+    table = _table("Verdicts", "iteration", "ring", "verdict", "reduced packets", "reason", numbers=("iteration",))
+    rows = sorted(report.rings, key=lambda r: (r.verdict.publishable, -1 if r.iteration is None else r.iteration))
+    for ring in sorted(rows[:_ROWS], key=lambda r: (-1 if r.iteration is None else r.iteration, r.group, r.channel)):
+        table.add_row(
+            "-" if ring.iteration is None else str(ring.iteration),
+            f"{ring.group}/{ring.channel}",
+            Text(ring.verdict.value, style=_STYLES[ring.verdict.value]),
+            f"{ring.reduced_seen:,} of {ring.reduced_packets:,}" if ring.hops else "-",
+            Text(ring.reason),
+        )
+    if len(rows) > _ROWS:
+        table.caption = f"{len(rows) - _ROWS} more in --json and --html"
+    return table
+
+
+def _hop_table(report: "AuditReport") -> "Table":
+    """Sums over iterations: expected = seen + missing."""
+    table = _table(
+        "Packets by hop, all iterations: seen + missing = expected",
+        *("ring", "hop", "captures", "queue pairs", "expected", "seen", "missing", "of them reduced", "bytes seen"),
+        *("repeats",),
+        numbers=("expected", "seen", "missing", "of them reduced", "bytes seen", "repeats"),
+    )
+    found: dict[tuple[str, int, int], list[HopResult]] = {}
+    for ring in report.rings:
+        for hop in ring.hops:
+            found.setdefault((ring.group, ring.channel, hop.index), []).append(hop)
+    hidden = 0
+    for (group, channel, _), hops in found.items():
+        if not (hops[0].planned or hops[0].observed):
+            hidden += 1
+            continue
+        table.add_row(f"{group}/{channel}", hops[0].label, *_hop_cells(hops))
+    if hidden:
+        table.caption = f"hops that are not watched and not listed: {hidden}"
+    return table
+
+
+def _hop_cells(hops: "Sequence[HopResult]") -> list[str]:
+    expected = sum(hop.expected.packets for hop in hops)
+    seen = sum(hop.seen.packets for hop in hops)
+    return [
+        ", ".join(sorted({port for hop in hops for port in hop.captures})),
+        ", ".join(f"{qpn:#x}" for qpn in sorted({qpn for hop in hops for qpn in hop.qpns})) or "none seen",
+        f"{expected:,}",
+        f"{seen:,}",
+        f"{expected - seen:,}",
+        f"{sum(hop.missing_reduced for hop in hops):,}",
+        f"{sum(hop.seen.bytes for hop in hops):,}",
+        f"{sum(hop.repeats for hop in hops):,}",
+    ]
+
+
+def _finding_table(report: "AuditReport") -> "Table":
+    from rich.text import Text
+
+    table = _table("Findings", "kind", "makes it", "what", "text")
+    for finding in report.findings[:_ROWS]:
+        verdict = finding.verdict.value if finding.verdict else "note"
+        style = _STYLES.get(verdict, "")
+        table.add_row(finding.kind.value, Text(verdict, style=style), Text(finding.subject), Text(finding.text))
+    if len(report.findings) > _ROWS:
+        table.caption = f"{len(report.findings) - _ROWS} more in --json and --html"
+    return table
