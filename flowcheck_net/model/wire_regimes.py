@@ -43,7 +43,7 @@ def loops(nccl: Nccl, elements: int, element_size: int, ring_size: int, channel:
     chunk = geometry(nccl.protocol).chunk // element_size
     if nccl.version < (2, 22, 0):
         align = _share_alignment(nccl, element_size)
-        share = _share_by_bytes(nccl.channels, elements, element_size, align, channel)
+        share = _equal_share(nccl.channels, elements, align, channel)
     else:
         grain = geometry(nccl.protocol).grain // element_size
         chunk = chunk // grain * grain
@@ -61,7 +61,7 @@ def broadcast_spans(nccl: Nccl, size: int, channel: int) -> tuple[Span, ...]:
     if nccl.version < (2, 20, 0):
         return _interleaved_broadcast(nccl, size, channel, chunk)
     if nccl.version < (2, 22, 0):
-        share = _share_by_bytes(nccl.channels, size, 1, _share_alignment(nccl, 1), channel)
+        share = _equal_share(nccl.channels, size, _share_alignment(nccl, 1), channel)
     else:
         chunk -= chunk % geometry(nccl.protocol).grain
         share = _share_by_cells(nccl, size, 1, channel, traffic_per_byte=1)
@@ -120,10 +120,9 @@ def _share_alignment(nccl: Nccl, element_size: int) -> int:
     return 8 // element_size * nccl.threads
 
 
-def _share_by_bytes(channels: int, elements: int, element_size: int, align: int, channel: int) -> Span:
+def _equal_share(channels: int, elements: int, align: int, channel: int) -> Span:
     """Regime B: equal shares, rounded up, until nothing is left."""
-    per_channel = _align_up(_divide_up(elements * element_size, channels), 16)
-    share = _align_up(_divide_up(per_channel, element_size), align)
+    share = _align_up(_divide_up(elements, channels), align)
     return _clip(channel * share, share, elements)
 
 
@@ -134,10 +133,7 @@ def _share_by_cells(
     least, cell, weight = _cell(nccl, traffic_per_byte)
     per_cell = cell * traffic_per_byte * weight
     traffic = elements * element_size * traffic_per_byte * weight
-    if nccl.version >= (2, 29, 0):
-        per_channel = _align_up(max(least, traffic) // nccl.channels, 16)
-    else:
-        per_channel = max(least, traffic // nccl.channels)
+    per_channel = max(least, traffic // nccl.channels)  # 2.29 rounds otherwise; the cells come out the same
     cells = _divide_up(elements * element_size, cell)
     dealt = _deal_cells(cells, per_channel, per_cell, nccl.channels, rounds_up=nccl.version >= (2, 23, 0))
     before = sum(dealt[:channel])

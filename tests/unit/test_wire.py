@@ -142,6 +142,12 @@ class TestRegimeC:
         assert used == [True, True, True] + [False] * 5
         assert hop_totals(hop_messages(wire, 2, 7, 0)).psn_span == ()
 
+    def test_a_broadcast_is_dealt_in_cells_of_its_own_size(self) -> None:
+        # A broadcast moves each byte once, so 16 KiB of traffic is a cell of 16 384 B: 20 000 B is two of them
+        wire = a_wire((1, "fp32"), version=(2, 23, 4), protocol="Simple", channels=8)
+        sent = [broadcast_wire_sizes(wire, Broadcast(20_000), c) for c in range(8)]
+        assert sent == [(16_384,), (3_616,), (), (), (), (), (), ()]
+
 
 class TestRegimeB:
     def test_share_and_last_chunk_are_aligned_by_protocol(self) -> None:
@@ -257,6 +263,12 @@ class TestQueuePairs:
                 assert piece.data_offset == offset
                 offset += piece.data_bytes
             assert {p.chunk for p in pieces} == {message.chunk}
+
+    def test_data_of_an_ll128_piece_is_fifteen_sixteenths_of_it(self) -> None:
+        # 3 840 fp32 over two ranks: chunks of 7 680 B = 4 x 1 920, 8 192 wire bytes, half on each queue pair
+        wire = a_wire((3_840, "fp32"), version=(2, 22, 3), protocol="LL128")
+        messages = hop_messages(with_nccl(wire, qps_per_connection=2, split_data_on_qps=True), 2, 0, 0)
+        assert [(m.wire_bytes, m.data_bytes) for m in messages] == [(4_096, 3_840)] * 4
 
     def test_data_of_an_ll_piece_is_half_of_it(self) -> None:
         messages = self.cut((2, 17, 1), 4, split=True)
