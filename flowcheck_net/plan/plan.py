@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from flowcheck_net.errors import StalePlan
@@ -232,7 +233,7 @@ def _digest(body: dict[str, object]) -> str:
 def _document(text: str) -> dict[str, object]:
     """The fields of the plan, once version and digest are proven."""
     try:
-        body = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        body = json.loads(text, object_pairs_hook=_object, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise FormError(f"not a plan: {error}") from None
     if not isinstance(body, dict) or "version" not in body or "digest" not in body:
@@ -253,8 +254,12 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _no_constant(word: str) -> object:
-    raise FormError(f"not a plan: {word} is not a number")
+def _finite(word: str) -> float:
+    """JSON knows no infinity and no NaN, but Python's reader does: ``NaN``, ``Infinity``, ``1e999``."""
+    number = float(word)
+    if not isfinite(number):
+        raise FormError(f"not a plan: {word[:40]} is not a number")
+    return number
 
 
 def _check_references(plan: Plan) -> None:

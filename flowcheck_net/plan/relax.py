@@ -21,15 +21,15 @@ def lift(problem: PlanningProblem, limit: Limit) -> PlanningProblem:
 
 
 LIFTABLE: tuple[Limit, ...] = (
-    Limit.BANDWIDTH,
     Limit.SESSIONS,
     Limit.SOURCES,
+    Limit.COPIES_APART,
+    Limit.CHECKPOINT_APART,
+    Limit.BANDWIDTH,
     Limit.DIRECTION,
     Limit.TENANT,
     Limit.ALLOWED,
     Limit.CAPTURE,
-    Limit.CHECKPOINT_APART,
-    Limit.COPIES_APART,
 )
 """In the order in which they are named when several would do."""
 

@@ -55,15 +55,20 @@ def _least(programme: Programme, rows: dict[str, list[int]]) -> tuple[dict[str, 
 
 
 def _minimum(programme: Programme, columns: Iterable[int]) -> tuple[float, ...]:
-    """The solution with the smallest sum of these columns.
+    """The solution with the smallest sum of these columns, and among those the fewest taps, first by name.
 
     Raises:
         PlanError: There is none: the limit asked about does not explain the problem.
     """
-    found = Solver(programme).minimise(dict.fromkeys(columns, 1))
-    if found is None:
-        raise PlanError("no plan exists, and the limit that forbids it could not be found")
-    return found.columns
+    solver = Solver(programme)
+    values: tuple[float, ...] = ()
+    _, canonical = programme.stages[-1]
+    for terms in (dict.fromkeys(columns, 1), dict.fromkeys(programme.choose.values(), 1), canonical):
+        found = solver.settle(terms)
+        if found is None:
+            raise PlanError("no plan exists, and the limit that forbids it could not be found")
+        values = found.columns
+    return values
 
 
 def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
@@ -77,8 +82,12 @@ def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
     for (tap, _), column in programme.choose.items():
         if problem.taps[tap].switch in needs and values[column] > 0.5:
             needs[problem.taps[tap].switch] += problem.taps[tap].rate
-    detail = ", ".join(f"{limit} at {s}: needs {_rate(needs[s])}, has {_rate(has[s])}" for s in excess)
-    return Shortage(detail, _more_ports(problem, tuple(excess)))
+    words = [
+        f"{limit} at {s}: needs {_rate(needs[s])}, has {_rate(has[s])}"
+        + ("" if needs[s] > has[s] else f" in ports of which one is {_rate(amount)} too small")
+        for s, amount in excess.items()
+    ]
+    return Shortage(", ".join(words), _more_ports(problem, tuple(excess)))
 
 
 def _more_ports(problem: PlanningProblem, switches: tuple[str, ...]) -> str:
@@ -118,12 +127,9 @@ def _sources(problem: PlanningProblem, limit: Limit) -> Shortage:
 def _taps(problem: PlanningProblem, limit: Limit) -> Shortage:
     """The fewest refused taps that would have to be allowed."""
     programme = whole(lift(problem, limit))
-    price = {x: 1 for (tap, _), x in programme.choose.items() if limit in problem.taps[tap].refusals}
-    found = Solver(programme).minimise(price)
-    values = found.columns if found is not None else ()
-    used = [
-        problem.taps[tap].id for (tap, _), x in programme.choose.items() if x in price and values and values[x] > 0.5
-    ]
+    refused = {x: problem.taps[t].id for (t, _), x in programme.choose.items() if limit in problem.taps[t].refusals}
+    values = _minimum(programme, refused)
+    used = sorted({tap for x, tap in refused.items() if values[x] > 0.5})
     shown = ", ".join(used[:_SHOWN]) + (f" and {len(used) - _SHOWN} more" if len(used) > _SHOWN else "")
     facts, cure = _REFUSED[limit]
     return Shortage(f"{limit}: {facts.format(taps=shown)}", cure.format(taps=shown))

@@ -49,7 +49,9 @@ def random_problem(seed: int, *, apart: bool = False) -> PlanningProblem:
         copies_apart=apart,
         taps=taps,
         captures=captures,
-        switches=tuple(SwitchLimits(s, dice.choice([1, 2, 2]), dice.choice([2, 3, 9]), (f"rack-{s}",)) for s in switches),
+        switches=tuple(
+            SwitchLimits(s, dice.choice([1, 2, 2]), dice.choice([2, 3, 9]), (f"rack-{s}",)) for s in switches
+        ),
         rings=rings,
         hops=hops,
         gradient_bytes=12345,
@@ -69,7 +71,9 @@ def _rings(dice: random.Random, taps: int, captures: int) -> tuple[tuple[RingNee
             sites = tuple(sorted(dice.sample(range(taps), dice.choice([1, 2, 2, 3]))))
             # around 2 GB, differing in the last few kB, as the hops of one ring do
             length = 2 * 10**9 + 64 * dice.randint(0, 50)
-            hops.append(Hop(number, index, Address(f"10.{number}.0.{index}"), Address(f"10.{number}.1.{index}"), length, sites))
+            hops.append(
+                Hop(number, index, Address(f"10.{number}.0.{index}"), Address(f"10.{number}.1.{index}"), length, sites)
+            )
     return tuple(rings), tuple(hops)
 
 

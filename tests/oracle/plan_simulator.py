@@ -1,8 +1,8 @@
 """What a set of observation points really shows: an independent model of fabric, collective and mirrors.
 
-It shares nothing with the planner. It reads the raw spec dicts, walks every shortest path of every hop by its own search,
-runs the ring all-reduce with sets of contributions in place of numbers, and copies what crosses a tap. ``best`` tries
-every assignment of taps to capture ports.
+It shares nothing with the planner. It reads the raw spec dicts, walks every shortest path of every hop by its own
+search, runs the ring all-reduce with sets of contributions in place of numbers, and copies what crosses a tap. ``best``
+tries every assignment of taps to capture ports.
 """
 
 from collections.abc import Iterator, Mapping
@@ -240,8 +240,8 @@ class Simulator:
 def all_reduce(count: int, extra_step: bool) -> list[list[tuple[int, frozenset[int]]]]:
     """Run the ring all-reduce: for each hop, (chunk, ranks whose gradients are in it) of each message in order.
 
-    Every rank starts with its own contribution to every chunk. In each step all ranks send at once; what arrives is added
-    in the first half and stored in the second.
+    Every rank starts with its own contribution to every chunk. In each step all ranks send at once; what arrives is
+    added in the first half and stored in the second.
     """
     held = [[frozenset({rank}) for _ in range(count)] for rank in range(count)]
     sent: list[list[tuple[int, frozenset[int]]]] = [[] for _ in range(count)]

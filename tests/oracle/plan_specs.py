@@ -99,8 +99,8 @@ def ring_job(
 ) -> Raw:
     """A job whose groups are lists of host names; ranks are numbered in the order in which they appear.
 
-    With NCCL 2.22, Simple and a multiple of 2 * 12 * 4096 fp32 elements every ring of 2, 3, 4 ranks on 1 or 2 channels is
-    cut into equal chunks: then every hop carries 2 (N-1) messages of (bytes / channels / N).
+    With NCCL 2.22, Simple and a multiple of 2 * 12 * 4096 fp32 elements every ring of 2, 3, 4 ranks on 1 or 2 channels
+    is cut into equal chunks: then every hop carries 2 (N-1) messages of (bytes / channels / N).
     """
     ranks: list[Raw] = []
     numbered: list[list[int]] = []

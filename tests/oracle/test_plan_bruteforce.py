@@ -46,7 +46,10 @@ def _instance(seed: int) -> tuple[Raw, Raw, Raw, Limits]:
     spines = 0 if len(leaves) == 1 else dice.choice([1, 1, 2])
     placed = {host: dice.choice(leaves) for host in hosts}
     where = [*sorted(set(placed.values())), *([] if spines == 0 else ["spine1"])]
-    captures = [(f"n{dice.randrange(2)}", dice.choice(where), dice.choice(["400G", "800G", "800G"])) for _ in range(dice.choice([2, 3, 3]))]
+    captures = [
+        (f"n{dice.randrange(2)}", dice.choice(where), dice.choice(["400G", "800G", "800G"]))
+        for _ in range(dice.choice([2, 3, 3]))
+    ]
     domains = {name: [f"rack-{dice.randrange(3)}"] for name in (*hosts, *leaves, "n0", "n1")}
     ports = [f"{leaf}:P{n}" for n, leaf in enumerate(placed.values(), start=1)]
     shared = [port for port in ports if dice.random() < 0.2]
@@ -57,7 +60,9 @@ def _instance(seed: int) -> tuple[Raw, Raw, Raw, Limits]:
     kept = [port for port in ports if dice.random() < 0.7]
     rules = policy(copies=dice.choice([1, 1, 2, 3]), allowed=kept if kept and dice.random() < 0.2 else ("*:*",))
     if dice.random() < 0.5:
-        rates = {f"{port}:{d}": dice.choice(["100G", "200G"]) for port in ports for d in ("rx", "tx") if dice.random() < 0.8}
+        rates = {
+            f"{port}:{d}": dice.choice(["100G", "200G"]) for port in ports for d in ("rx", "tx") if dice.random() < 0.8
+        }
         if rates:
             rules["monitor"] = {"rate_model": "measured", "measured": rates, "headroom": dice.choice([0.0, 0.25])}
     rules["failure_domains"]["checkpoint_apart"] = dice.random() < 0.15
@@ -97,7 +102,9 @@ def _check_against(simulator: Simulator, plan: Plan) -> None:
         copies = simulator.copies(ring, taps)
         assert copies >= line.copies if apart else copies == line.copies
     seen = {
-        (flow.ring, flow.hop): sum(tap in taps for tap in flow.certain) for flow in simulator.flows if flow.certain & set(taps)
+        (flow.ring, flow.hop): sum(tap in taps for tap in flow.certain)
+        for flow in simulator.flows
+        if flow.certain & set(taps)
     }
     number = {(line.group, line.channel): ring for ring, line in enumerate(plan.coverage)}
     assert {(number[h.group, h.channel], h.index): h.copies for h in plan.hops} == seen

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from flowcheck_net.ids import GroupName, SwitchName
 from flowcheck_net.plan.assemble import assemble
 from flowcheck_net.plan.greedy import greedy
 from flowcheck_net.plan.linear import components
@@ -82,12 +83,15 @@ def test_parts_that_share_nothing_are_solved_apart_and_add_up() -> None:
     taps, captures = len(one.taps), len(one.captures)
     both = replace(
         one,
-        taps=(*one.taps, *(replace(t, switch=f"z{t.switch}") for t in two.taps)),
-        captures=(*one.captures, *(replace(c, switch=f"z{c.switch}") for c in two.captures)),
-        switches=(*one.switches, *(replace(s, name=f"z{s.name}") for s in two.switches)),
+        taps=(*one.taps, *(replace(t, switch=SwitchName(f"z{t.switch}")) for t in two.taps)),
+        captures=(*one.captures, *(replace(c, switch=SwitchName(f"z{c.switch}")) for c in two.captures)),
+        switches=(*one.switches, *(replace(s, name=SwitchName(f"z{s.name}")) for s in two.switches)),
         rings=(
             *one.rings,
-            *(replace(r, group=f"z{r.group}", captures=tuple(c + captures for c in r.captures)) for r in two.rings),
+            *(
+                replace(r, group=GroupName(f"z{r.group}"), captures=tuple(c + captures for c in r.captures))
+                for r in two.rings
+            ),
         ),
         hops=(
             *one.hops,
