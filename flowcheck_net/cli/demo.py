@@ -54,7 +54,7 @@ def _plan_and_apply(example: Path, output: Path) -> None:
     """Plan one example and program its (fake) switches; a switch that already is as planned is left alone."""
     plan = output / f"{example.name}.plan.json"
     _flowcheck("plan", str(example), "-o", str(plan))
-    state = ("--state-dir", str(output / "state"))
+    state = ("--state-dir", str(output / f"{example.name}.state"))  # each example is a fabric of its own
     _flowcheck("apply", str(plan), "--dry-run", *state)
     _flowcheck("apply", str(plan), *state)
     _flowcheck("verify", str(plan), *state)
@@ -92,8 +92,9 @@ def _flowcheck(*words: str, quiet: bool = False, accept: int = 0) -> str:
     if not quiet:
         click.echo(done.stdout, nl=False)
     if done.returncode != accept:
+        said = (done.stderr or done.stdout).splitlines()[-12:]
         raise FlowcheckError(
-            f"flowcheck-net {words[0]} ended with {done.returncode} instead of {accept}:\n{done.stderr or done.stdout}",
+            f"flowcheck-net {words[0]} ended with {done.returncode} instead of {accept}:\n" + "\n".join(said),
             hint="run the last command above by hand",
         )
     return done.stdout
