@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flowcheck_net.apply.compare import differences, sentence
 from flowcheck_net.apply.journal import Journal, still_open
-from flowcheck_net.apply.reach import Event, Reach, joined
+from flowcheck_net.apply.reach import Event, Reach, counted, joined
 from flowcheck_net.apply.run import Run, RunResult, RunSwitch, StepStatus, SwitchResult
 from flowcheck_net.apply.survey import Target, Wish, read_all, survey, wishes
 from flowcheck_net.apply.undo import Restored, restore, unexplained
@@ -137,7 +137,13 @@ class _Change:
         if failures:
             self._undo(failures)
         self._journal.finish(self._run, RunResult.APPLIED)
-        self._reach.tell(Event(None, "applied", f"run {self._run}: {len(changing)} switches written and read back"))
+        self._reach.tell(
+            Event(
+                None,
+                "applied",
+                f"run {self._run}: {counted(len(changing), 'switch', 'switches')} written and read back",
+            )
+        )
 
     def _write_all(self, targets: Sequence[Target], remark: str) -> list[DriverError]:
         def work(target: Target) -> None:
@@ -198,8 +204,9 @@ class _Change:
             raise NotRolledBack(text, hint="look at the named switches; `flowcheck-net rollback` tries again")
         self._journal.finish(self._run, RunResult.ROLLED_BACK)
         self._reach.tell(Event(None, "rolled back", cause))
+        touches = counted(len(touched), "switch", "switches")
         raise RolledBack(
-            f"{cause}; every switch is in its former state (run {self._run}, {len(touched)} switches were touched)",
+            f"{cause}; every switch is in its former state (run {self._run}, {touches} touched)",
             hint="cure the failure, then apply again",
         )
 
@@ -216,7 +223,7 @@ def restore_all(journal: Journal, reach: Reach, run_id: int, job: str, switches:
             reach.tell(Event(name, "not restored", error.message))
             raise
         journal.settle(run_id, name, SwitchResult.RESTORED)
-        reach.tell(Event(name, "restored", f"{restored.steps} steps undone"))
+        reach.tell(Event(name, "restored", f"{counted(restored.steps, 'step', 'steps')} undone"))
         return restored
 
     failures = []

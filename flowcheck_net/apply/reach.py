@@ -79,6 +79,11 @@ class Reach:
             return list(pool.map(attempt, items))
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """``1 switch``, ``2 switches``."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def joined(errors: Iterable[DriverError]) -> str:
     """All failures as one line."""
     return "; ".join(e.message for e in errors)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from flowcheck_net.apply.compare import sentence
 from flowcheck_net.apply.engine import forget_switches, restore_all
 from flowcheck_net.apply.journal import Journal
-from flowcheck_net.apply.reach import Event, Reach
+from flowcheck_net.apply.reach import Event, Reach, counted
 from flowcheck_net.apply.run import Run, RunResult, RunSwitch, SwitchResult
 from flowcheck_net.apply.survey import read_all
 from flowcheck_net.apply.undo import unexplained
@@ -63,7 +63,9 @@ def rollback(
                 hint="cure it and call rollback again; a switch that is gone for good: --forget SWITCH",
             )
         journal.finish(run.id, RunResult.ROLLED_BACK)
-        reach.tell(Event(None, "rolled back", f"{run} is undone, {len(switches)} switches read back"))
+        reach.tell(
+            Event(None, "rolled back", f"{run} is undone, {counted(len(switches), 'switch', 'switches')} read back")
+        )
         return RollbackReport(run.id, tuple(s.address.name for s in switches))
 
 

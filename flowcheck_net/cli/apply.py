@@ -72,12 +72,13 @@ def _proposal_json(report: "ApplyReport") -> dict[str, object]:
 
 def _show(report: "ApplyReport") -> None:
     from flowcheck_net.apply.compare import unified
+    from flowcheck_net.apply.reach import counted
 
     for target in report.targets:
         name = target.address.name
         foreign = ", ".join(s.name for s in target.actual.foreign)
         note = f"; foreign, not touched: {foreign}" if foreign else ""
-        styled(f"{name}: {len(target.steps)} steps{note}", "bold")
+        styled(f"{name}: {counted(len(target.steps), 'step', 'steps')}{note}", "bold")
         for line in unified(name, target.wanted, target.actual):
             styled(line, _DIFF_STYLES.get(line[0], ""))
     changing = sum(1 for t in report.targets if t.steps)

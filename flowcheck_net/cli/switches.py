@@ -83,10 +83,11 @@ class Teller:
             styled(line, STYLES.get(event.result, ""))
 
     def to_json(self) -> dict[str, object]:
-        """The verdict and every event on a switch, in order; the verdict is ``refused`` where nothing was begun."""
+        """The verdict and every event on a switch, in order."""
         verdicts = [e["result"] for e in self._events if e["switch"] is None]
         switches = [e for e in self._events if e["switch"] is not None]
-        return {"verdict": verdicts[-1] if verdicts else "refused", "events": switches}
+        otherwise = "not finished" if switches else "refused"
+        return {"verdict": verdicts[-1] if verdicts else otherwise, "events": switches}
 
 
 def styled(line: str, style: str = "") -> None:

@@ -48,8 +48,11 @@ def command(plan_file: Path, state_dir: Path, *, as_json: bool) -> None:
 
 
 def _verdict(report: "VerifyReport") -> str:
+    from flowcheck_net.apply.reach import counted
+
     if report.differences:
-        return "drift: " + "; ".join(f"{d.switch}: {d.session} ({d.owner}) {d.text}" for d in report.differences)
+        where = ", ".join(sorted({d.switch for d in report.differences}))
+        return f"drift: {counted(len(report.differences), 'difference', 'differences')} on {where}"
     if report.failures:
         return "unknown: " + "; ".join(report.failures)
     return "accepted: every session was read back as planned; counted packets at the receiver prove the effect"

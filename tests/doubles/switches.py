@@ -19,7 +19,7 @@ from flowcheck_net.intent import (
     split_state,
 )
 from flowcheck_net.model.job import Job, Nccl, Protocol, Wire
-from flowcheck_net.plan.plan import Cost, Fingerprint, Picture, Plan, PlannedSession, Proof
+from flowcheck_net.plan.plan import Cost, Fingerprint, Picture, Plan, PlannedSession, Point, Proof
 
 JOB = "gpt"
 LIMITS = Capabilities(
@@ -32,9 +32,7 @@ LIMITS = Capabilities(
 )
 
 
-def session(
-    name: str, *sources: str, to: str = "Ethernet31", filters: Sequence[tuple[str, str]] = ()
-) -> MirrorSession:
+def session(name: str, *sources: str, to: str = "Ethernet31", filters: Sequence[tuple[str, str]] = ()) -> MirrorSession:
     """``session("fcn-gpt-0", "Ethernet1:rx", to="Ethernet31")``."""
     parts = [s.rsplit(":", 1) for s in sources]
     return MirrorSession(
@@ -52,6 +50,11 @@ def address(name: str) -> SwitchAddress:
     return SwitchAddress(SwitchName(name), "fake", f"fake:{name}")
 
 
+def capture(mirrored: MirrorSession) -> CapturePort:
+    """Where a session's copies arrive: one port a session."""
+    return CapturePort(f"ckpt1:{mirrored.name}")
+
+
 def plan_for(sessions: Mapping[str, Sequence[MirrorSession]], job: str = JOB) -> Plan:
     """A plan with these sessions on these switches; all that apply does not read is empty."""
     nccl = Nccl((2, 19, 3), Protocol.LL, 1, 512, False, 1, False, False, 8192)
@@ -59,11 +62,17 @@ def plan_for(sessions: Mapping[str, Sequence[MirrorSession]], job: str = JOB) ->
         fingerprint=Fingerprint("t", "j", "p"),
         job=Job(job, Wire(nccl, 1024, (), ()), (), (), 0.5),
         switches=tuple(address(name) for name in sorted(sessions)),
-        points=(),
+        points=tuple(
+            sorted(
+                Point(SwitchName(name), source.port, source.direction, capture(s))
+                for name, every in sessions.items()
+                for s in every
+                for source in s.sources
+                if s.name.startswith(f"fcn-{job}-")
+            )
+        ),
         sessions=tuple(
-            PlannedSession(SwitchName(name), s, CapturePort("ckpt1:cap0"))
-            for name in sorted(sessions)
-            for s in sorted(sessions[name])
+            PlannedSession(SwitchName(name), s, capture(s)) for name in sorted(sessions) for s in sorted(sessions[name])
         ),
         hops=(),
         coverage=(),

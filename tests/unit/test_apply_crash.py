@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from flowcheck_net.apply.engine import apply_plan, resume_plan
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.rollback import rollback
 from flowcheck_net.drivers.fake_store import FileStore
+from flowcheck_net.intent import MirrorSession
 from tests.doubles.switches import FOREIGN, FakeFabric, plan_for, session
 
 A = session("fcn-gpt-0", "Ethernet1:rx", "Ethernet1:tx")
@@ -67,7 +69,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return state
 
 
-def owned(state: Path) -> list[tuple]:
+def owned(state: Path) -> list[tuple[MirrorSession, ...]]:
     fabric = FakeFabric(state)
     return [fabric.state(name).owned for name in NAMES]
 
@@ -114,13 +116,13 @@ def _arm(point: int) -> None:
     commit, replace = Journal._transaction, FileStore._replace
 
     @contextmanager
-    def ticking_commit(self) -> Iterator[object]:
+    def ticking_commit(self: Journal) -> Iterator[sqlite3.Connection]:
         tick()
         with commit(self) as db:
             yield db
         tick()
 
-    def ticking_replace(self, content: str) -> None:
+    def ticking_replace(self: FileStore, content: str) -> None:
         tick()
         replace(self, content)
         tick()

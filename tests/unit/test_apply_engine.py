@@ -12,6 +12,7 @@ from flowcheck_net.apply.run import RunResult, StepStatus, SwitchResult
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
 from flowcheck_net.errors import (
     ConnectError,
+    Drift,
     DriverError,
     JournalError,
     NotRolledBack,
@@ -21,6 +22,7 @@ from flowcheck_net.errors import (
     StalePlan,
 )
 from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import MirrorSession
 from tests.doubles.switches import FOREIGN, FakeFabric, plan_for, session
 
 A = session("fcn-gpt-0", "Ethernet1:rx", "Ethernet1:tx")
@@ -44,7 +46,7 @@ def fabric() -> FakeFabric:
     return made
 
 
-def owned(fabric: FakeFabric) -> dict[str, tuple]:
+def owned(fabric: FakeFabric) -> dict[str, tuple[MirrorSession, ...]]:
     return {name: fabric.state(name).owned for name in NAMES}
 
 
@@ -103,7 +105,7 @@ def test_one_failure_rolls_all_switches_back(fabric, journal, kind, step):
     apply_plan(plan_for({"leaf1": [MOVED], "leaf3": [B]}), "d0", journal, fabric.reach())
     before = owned(fabric)
     fabric.script("leaf3", Fault(Call.WRITE, kind, step=step))
-    with pytest.raises(RolledBack, match="leaf3: .*every switch is in its former state") as caught:
+    with pytest.raises(RolledBack, match=r"leaf3: .*every switch is in its former state") as caught:
         apply_plan(PLAN, "d1", journal, fabric.reach())
     assert caught.value.exit_code == 7
     assert owned(fabric) == before
@@ -169,7 +171,8 @@ def test_a_foreign_session_that_changes_under_our_hands_undoes_the_run(fabric, j
 
     monkeypatch.setattr(driver, "write", clumsy)
     with pytest.raises(
-        NotRolledBack, match=r"changed while we wrote.* not in the former state: leaf2: netops-span \(foreign\) is missing"
+        NotRolledBack,
+        match=r"changed while we wrote.* not in the former state: leaf2: netops-span \(foreign\) is missing",
     ):
         apply_plan(PLAN, "d1", journal, fabric.reach())
     assert owned(fabric) == EMPTY
@@ -240,6 +243,26 @@ def test_a_rejection_in_a_resumed_run_does_not_hide_what_was_written_before(fabr
     fabric.script("leaf1", Fault(Call.WRITE, FaultKind.REFUSE))
     with pytest.raises(RolledBack):
         resume_plan(PLAN, "d1", journal, fabric.reach())
+    assert owned(fabric) == EMPTY
+
+
+def test_a_cut_off_run_is_neither_finished_nor_undone_over_someone_elses_change(fabric, journal):
+    fabric.script("leaf3", Fault(Call.WRITE, FaultKind.LOST_AFTER))
+    fabric.script("leaf3", Fault(Call.CONNECT, FaultKind.UNREACHABLE, skip=2, times=6))
+    with pytest.raises(NotRolledBack):
+        apply_plan(PLAN, "d1", journal, fabric.reach())
+    # Bears our mark, and our run never wrote it.
+    stranger = session("fcn-gpt-7", "Ethernet9:rx", to="Ethernet40")
+    fabric.seed("leaf3", stranger)
+    left = owned(fabric)
+    with pytest.raises(Drift, match=r"leaf3: fcn-gpt-7 is there, and should not be"):
+        resume_plan(PLAN, "d1", journal, fabric.reach())
+    assert owned(fabric) == left
+    with pytest.raises(NotRolledBack, match=r"leaf3: changed by someone else since: fcn-gpt-7 \(job gpt\)"):
+        rollback(journal, fabric.reach)
+    assert fabric.state("leaf3").owned == (A, stranger)
+    fabric.remove("leaf3", "fcn-gpt-7")
+    rollback(journal, fabric.reach)
     assert owned(fabric) == EMPTY
 
 

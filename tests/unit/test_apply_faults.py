@@ -13,6 +13,7 @@ from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.rollback import rollback
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
 from flowcheck_net.errors import DriverError, JournalError, NotRolledBack, RolledBack
+from flowcheck_net.intent import MirrorSession
 from tests.doubles.switches import FOREIGN, FakeFabric, plan_for, session
 
 A = session("fcn-gpt-0", "Ethernet1:rx", "Ethernet1:tx")
@@ -24,7 +25,7 @@ PLANS = (
     {"leaf2": (B,)},
 )
 NAMES = ("leaf1", "leaf2", "leaf3")
-State = tuple[tuple, ...]
+State = tuple[tuple[MirrorSession, ...], ...]
 
 FAULTS = st.one_of(
     st.builds(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowcheck_net.apply.journal import Journal
-from flowcheck_net.apply.run import RunResult, RunSwitch, StepStatus, SwitchResult
+from flowcheck_net.apply.run import Run, RunResult, RunSwitch, StepStatus, SwitchResult
 from flowcheck_net.errors import JournalError
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import SwitchState
@@ -24,6 +24,13 @@ STEPS = diff([B], BEFORE)
 def run_switch(name: str, *, before: SwitchState = BEFORE, wanted=(B,)) -> RunSwitch:
     steps = diff(wanted, before)
     return RunSwitch(address(name), before, tuple(wanted), steps, (StepStatus.PLANNED,) * len(steps))
+
+
+def open_run(journal: Journal, job: str | None = None) -> Run:
+    """The open run, or the last of a job."""
+    run = journal.last_run(job) if job else journal.open_run()
+    assert run is not None
+    return run
 
 
 @pytest.fixture
@@ -53,20 +60,20 @@ def test_statuses_and_results(path: Path):
     with Journal(path) as journal:
         run_id = journal.begin("digest", "gpt", [run_switch("leaf1"), run_switch("leaf2")])
         journal.mark_steps(run_id, SwitchName("leaf1"), StepStatus.INTENDED)
-        one, two = journal.open_run().switches
+        one, two = open_run(journal).switches
         assert (one.in_flight, one.touched, two.in_flight, two.touched) == (True, True, False, False)
         journal.settle(run_id, SwitchName("leaf1"), SwitchResult.WRITTEN)
-        assert journal.open_run().switches[0] == replace(
+        assert open_run(journal).switches[0] == replace(
             one, statuses=(StepStatus.DONE, StepStatus.DONE), result=SwitchResult.WRITTEN
         )
         journal.settle(run_id, SwitchName("leaf1"), SwitchResult.RESTORED)
-        assert journal.open_run().switches[0].statuses == (StepStatus.UNDONE, StepStatus.UNDONE)
+        assert open_run(journal).switches[0].statuses == (StepStatus.UNDONE, StepStatus.UNDONE)
         journal.finish(run_id, RunResult.ROLLED_BACK)
         assert journal.open_run() is None
-        assert journal.last_run("gpt").result is RunResult.ROLLED_BACK
+        assert open_run(journal, "gpt").result is RunResult.ROLLED_BACK
         assert journal.last_run("bert") is None
         journal.reopen(run_id)
-        assert journal.open_run().id == run_id
+        assert open_run(journal).id == run_id
 
 
 def test_a_second_run_is_refused_while_one_is_open(path: Path):
@@ -82,9 +89,14 @@ def test_a_second_run_is_refused_while_one_is_open(path: Path):
 
 
 def test_two_processes_cannot_change_the_fabric_at_once(path: Path):
-    with Journal(path) as one, Journal(path) as two, one.exclusive():
-        with pytest.raises(JournalError, match=r"another change is under way: .*@.* pid \d+ since 20"), two.exclusive():
-            pass
+    with (
+        Journal(path) as one,
+        Journal(path) as two,
+        one.exclusive(),
+        pytest.raises(JournalError, match=r"another change is under way: .*@.* pid \d+ since 20"),
+        two.exclusive(),
+    ):
+        pass
     with Journal(path) as three, three.exclusive():
         pass
 

@@ -12,6 +12,7 @@ from flowcheck_net.apply.run import RunResult
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
 from flowcheck_net.errors import ConnectError, JournalError, NotRolledBack
 from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import MirrorSession
 from tests.doubles.switches import FOREIGN, FakeFabric, plan_for, session
 
 A = session("fcn-gpt-0", "Ethernet1:rx", "Ethernet1:tx")
@@ -39,7 +40,7 @@ def fabric(journal) -> FakeFabric:
     return made
 
 
-def owned(fabric) -> list[tuple]:
+def owned(fabric) -> list[tuple[MirrorSession, ...]]:
     return [fabric.state(name).owned for name in NAMES]
 
 
@@ -127,7 +128,9 @@ def test_an_empty_journal_has_nothing_to_undo(tmp_path):
 
 
 def test_the_open_run_of_another_job_is_not_undone_by_name(fabric, journal):
-    fabric.script("leaf1", Fault(Call.WRITE, FaultKind.LOST_BEFORE), Fault(Call.CONNECT, FaultKind.UNREACHABLE, 0, 2, 9))
+    fabric.script(
+        "leaf1", Fault(Call.WRITE, FaultKind.LOST_BEFORE), Fault(Call.CONNECT, FaultKind.UNREACHABLE, 0, 2, 9)
+    )
     with pytest.raises(NotRolledBack):
         apply_plan(FIRST, "d3", journal, fabric.reach())
     with pytest.raises(JournalError, match="run 3 of job gpt"):

@@ -1,6 +1,7 @@
 """The fake switch: its limits, its packet model, its fault script, its file."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ def test_the_example_of_the_docstring_is_a_fake_switch():
         '{"version": 1, "sessions": [], "latency": "slow"}',
         '{"version": 1, "sessions": [], "colour": 1}',
         '{"version": 1, "sessions": [{"name": "x"}]}',
-        '{"version": 1, "sessions": [{"name": "x", "destination": "e1", "sources": [{"port": "e2", "direction": "up"}]}]}',
+        '{"version": 1, "sessions": [{"name": "x","destination": "e","sources": [{"port": "f", "direction": "up"}]}]}',
         '{"version": 1, "sessions": [], "faults": [{"call": "read", "kind": "half"}]}',
         '{"version": 1, "sessions": [], "faults": [{"call": "write", "kind": "half", "step": -1}]}',
     ],
@@ -123,7 +124,7 @@ def test_a_file_that_is_no_fake_switch_is_a_clear_error(tmp_path: Path, text: st
     path = tmp_path / "leaf1.json"
     path.write_text(text)
     with (
-        pytest.raises(ConnectError, match="leaf1.json is not a fake switch"),
+        pytest.raises(ConnectError, match=r"leaf1\.json is not a fake switch"),
         FileStore(SwitchName("leaf1"), path, LIMITS).transaction(),
     ):
         pass
@@ -137,6 +138,20 @@ def test_a_transaction_that_fails_leaves_the_file_as_it_was(tmp_path: Path):
     with pytest.raises(Refused):
         fabric.seed("leaf1", session("s", "Ethernet1:rx"), FOREIGN)
     assert (tmp_path / "fake" / "leaf1.json").read_bytes() == before
+
+
+def test_users_of_one_file_do_not_overwrite_each_other(tmp_path: Path):
+    FakeFabric(tmp_path).seed("leaf1", FOREIGN)
+
+    def pass_packets(_: int) -> None:
+        fabric = FakeFabric(tmp_path)
+        for _ in range(25):
+            fabric.offer("leaf1", "Ethernet7", "rx", 1)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(pass_packets, range(4)))
+    with FakeFabric(tmp_path).store("leaf1").transaction() as device:
+        assert device.packets == {"netops-span": 100}
 
 
 def test_latency_is_slept_a_call(monkeypatch: pytest.MonkeyPatch):

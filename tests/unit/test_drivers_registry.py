@@ -46,13 +46,14 @@ def test_an_installed_driver_is_imported_only_when_it_is_opened(tmp_path: Path, 
     install(monkeypatch, EntryPoint("acme", "acme_lazy_driver:open_it", registry.GROUP))
     assert "acme" in registry.known_drivers()
     assert "acme_lazy_driver" not in sys.modules
-    assert registry.open_driver(at("acme:x"), "gpt", tmp_path) == (at("acme:x"), "gpt")
+    opened: object = registry.open_driver(at("acme:x"), "gpt", tmp_path)
+    assert opened == (at("acme:x"), "gpt")
 
 
 @pytest.mark.parametrize("value", ["no_such_module_at_all:open", "json:no_such_function", "json:__name__"])
 def test_a_driver_that_cannot_be_loaded_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str):
     install(monkeypatch, EntryPoint("acme", value, registry.GROUP))
-    with pytest.raises(DriverError, match="cannot be loaded|not callable"):
+    with pytest.raises(DriverError, match=r"cannot be loaded|not callable"):
         registry.open_driver(at("acme:x"), "gpt", tmp_path)
 
 
