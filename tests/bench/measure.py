@@ -1,0 +1,62 @@
+"""How benches measure: whole commands, best of three, on one core, with the file in the page cache."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "bench"
+RUNS = 3
+
+
+@dataclass(frozen=True)
+class Result:
+    """One number of a bench."""
+
+    name: str
+    value: float | None
+    """None: could not be measured here; ``note`` says why."""
+    unit: str
+    bar: float | None = None
+    higher_is_better: bool = True
+    note: str = ""
+
+    def passes(self) -> bool | None:
+        """Is it at or over the bar? None without a bar or a value."""
+        if self.bar is None or self.value is None:
+            return None
+        return self.value >= self.bar if self.higher_is_better else self.value <= self.bar
+
+    def as_json(self) -> dict[str, object]:
+        """The form in build/bench.json."""
+        found = asdict(self)
+        del found["note"]
+        return found
+
+
+def pinned(command: Sequence[str]) -> list[str]:
+    """The command on one core, where taskset is there."""
+    taskset = shutil.which("taskset")
+    return [taskset, "-c", str(max(os.sched_getaffinity(0))), *command] if taskset else list(command)
+
+
+def best_seconds(command: Sequence[str], runs: int = RUNS) -> float:
+    """Shortest wall time of the whole command; raises CalledProcessError with its output if it fails."""
+    best = float("inf")
+    for _ in range(runs):
+        start = time.perf_counter()
+        subprocess.run(pinned(command), check=True, capture_output=True, cwd=ROOT)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def warm(path: Path) -> None:
+    """Read the whole file, so that it is in the page cache."""
+    with path.open("rb", buffering=0) as file:
+        buffer = bytearray(1 << 24)
+        while file.readinto(buffer):
+            pass
