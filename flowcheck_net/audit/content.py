@@ -34,7 +34,7 @@ def _matched(
     for window in placement.windows:
         if window.base is not None:
             for message in track.between(window.base, window.base + pattern.span):
-                index = pattern.index_at(message.position - window.base)
+                index = pattern.starts.get(message.position - window.base)
                 yield (None if index is None else own[index]), message
 
 
@@ -49,7 +49,7 @@ def _immediates(subject: str, track: Track, placement: Placement, pattern: Patte
     wrong = []
     for base in (w.base for w in placement.windows if w.base is not None):
         for message in track.between(base, base + pattern.span):
-            index = pattern.index_at(message.position - base)
+            index = pattern.starts.get(message.position - base)
             wanted = None if index is None else pattern.immediates[index]
             if wanted is not None and message.immediate is not None and message.immediate != wanted:
                 wrong.append((message, wanted))

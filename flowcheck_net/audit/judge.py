@@ -128,8 +128,9 @@ def _carried(chunk: MissingChunk) -> str:
     if not chunk.carriers:
         only = "hop" if len(chunk.unobserved) == 1 else "hops"
         return f"is carried fully reduced only by {only} {', '.join(chunk.unobserved)}, not observed"
-    text = f"was lost on {', '.join(chunk.carriers)}"
-    return text + (f"; {', '.join(chunk.unobserved)} also carries it, not observed" if chunk.unobserved else "")
+    more = len(chunk.unobserved)
+    others = f" (and is on {more} hop{'' if more == 1 else 's'} not observed)" if more else ""
+    return f"was lost on {', '.join(chunk.carriers)}{others}"
 
 
 def _losses(hops: Sequence[HopResult]) -> str:

@@ -9,10 +9,13 @@ from flowcheck_net.plan.plan import Picture
 
 MAX_HOSTS = 40
 """Above this the hosts are drawn as one box a leaf, with their number."""
-_COLUMN = 190
+_COLUMN = 146
+_FEW = 4
+"""Up to so many boxes a row there is room to set them wider."""
+_WIDE = 260
 _ROW = 150
-_MARGIN = 100
-_TOP = 50
+_MARGIN = 70
+_TOP = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ def lay_out(picture: Picture) -> Layout:
     tiers = _tiers(picture, near)
     joined = len(picture.hosts) > MAX_HOSTS
     bottom, home = _bottom(picture, near, joined)
-    columns = {name: (i + 0.5) * _COLUMN for i, name in enumerate(bottom)}
+    column = _COLUMN if len(bottom) > _FEW else _WIDE
+    columns = {name: (i + 0.5) * column for i, name in enumerate(bottom)}
     highest = max(tiers.values(), default=0)
     boxes: dict[str, Box] = {}
     floor = _TOP + (highest + 1) * _ROW
@@ -53,7 +57,7 @@ def lay_out(picture: Picture) -> Layout:
         count = sum(there == name for there in home.values())
         text = f"{count} hosts" if joined else name
         boxes[name] = Box(name, "hosts" if joined else "host", _MARGIN + x, floor, text)
-    width = 2 * _MARGIN + max(len(bottom), 1) * _COLUMN
+    width = 2 * _MARGIN + max(len(bottom), 1) * column
     for tier in range(1, highest + 1):
         members = sorted(name for name, level in tiers.items() if level == tier)
         boxes |= _row(members, "switch", floor - tier * _ROW, width, boxes, near, home)

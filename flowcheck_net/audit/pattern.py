@@ -2,8 +2,8 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from flowcheck_net.model.wire import WireMessage
@@ -23,16 +23,15 @@ class Pattern:
     """Packets of the iteration, which is also the PSNs that it takes."""
     step: int
     """Packets after which the sizes repeat inside the iteration; equal to ``span`` unless it is self-similar."""
+    starts: Mapping[int, int] = field(compare=False, repr=False)
+    """Packet offset -> index of the message that starts there."""
+    by_size: Mapping[int, tuple[int, ...]] = field(compare=False, repr=False)
+    """Payload bytes -> indices of the messages of this size."""
 
     @property
     def self_similar(self) -> bool:
         """Does the pattern look the same when it is shifted? Then sizes alone cannot tell where an iteration begins."""
         return self.step < self.span
-
-    def index_at(self, offset: int) -> int | None:
-        """The message that starts at this packet offset, None where none starts."""
-        at = bisect_left(self.offsets, offset)
-        return at if at < len(self.offsets) and self.offsets[at] == offset else None
 
     def packets(self, index: int) -> int:
         """Packets of the message at ``index``."""
@@ -45,17 +44,9 @@ class Pattern:
         same = wanted is None or message.immediate is None or message.immediate == wanted
         return same and message.bytes == self.sizes[index]
 
-    def indices_of(self, size: int) -> tuple[int, ...]:
-        """Messages of this size."""
-        return _indices(self.sizes).get(size, ())
-
-
-@lru_cache(maxsize=4096)
-def _indices(sizes: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
-    found: dict[int, list[int]] = {}
-    for index, size in enumerate(sizes):
-        found.setdefault(size, []).append(index)
-    return {size: tuple(at) for size, at in found.items()}
+    def indices_of(self, message: Message) -> tuple[int, ...]:
+        """Messages of the same size."""
+        return () if message.bytes is None else self.by_size.get(message.bytes, ())
 
 
 @lru_cache(maxsize=1024)
@@ -79,12 +70,17 @@ def pattern_of(messages: tuple[WireMessage, ...], qp: int, immediates: bool) -> 
         offsets.append(span)
         span += packets
     period = _period([(size, immediate) for size, _, immediate in shape])
+    by_size: dict[int, list[int]] = {}
+    for index, (size, _, _) in enumerate(shape):
+        by_size.setdefault(size, []).append(index)
     return Pattern(
         sizes=tuple(size for size, _, _ in shape),
         immediates=tuple(immediate if immediates else None for _, _, immediate in shape),
         offsets=tuple(offsets),
         span=span,
         step=offsets[period] if period < len(shape) else span,
+        starts={offset: index for index, offset in enumerate(offsets)},
+        by_size={size: tuple(at) for size, at in by_size.items()},
     )
 
 
@@ -117,11 +113,6 @@ class Fit:
         """Every message takes the packets of an expected one, so that the place is right whatever the lengths say."""
         return self.matches > 0 and self.misplaced == 0
 
-    @property
-    def clean(self) -> bool:
-        """Something fits and nothing contradicts."""
-        return self.matches > 0 and self.conflicts == 0
-
 
 class Track:
     """The messages of one flow whose length is known, in the order of their positions."""
@@ -149,13 +140,29 @@ class Track:
         matches = 0
         conflicts = misplaced
         for message in self.between(base, base + pattern.span):
-            index = pattern.index_at(message.position - base)
+            index = pattern.starts.get(message.position - base)
             if index is not None and pattern.agrees(index, message):
                 matches += 1
             else:
                 conflicts += 1
                 misplaced += index is None or pattern.packets(index) != message.expected_packets
         return Fit(matches, conflicts, misplaced)
+
+    def fits_cleanly(self, pattern: Pattern, base: int) -> int:
+        """Messages that confirm an iteration at ``base``; 0 at the first one that contradicts."""
+        at = bisect_left(self.positions, base)
+        if at > 0 and message_end(self.known[at - 1]) > base:
+            return 0
+        matches = 0
+        for number in range(at, len(self.known)):
+            message = self.known[number]
+            if message.position >= base + pattern.span:
+                break
+            index = pattern.starts.get(message.position - base)
+            if index is None or not pattern.agrees(index, message):
+                return 0
+            matches += 1
+        return matches
 
 
 def message_end(message: Message) -> int:

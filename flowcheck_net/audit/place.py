@@ -8,7 +8,7 @@ one is looked for right behind it, then at whole spans behind it (lost messages,
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flowcheck_net.audit.pattern import Fit, Pattern, Track, message_end
+from flowcheck_net.audit.pattern import Pattern, Track, message_end
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
 from flowcheck_net.audit.settle import settle
 from flowcheck_net.receive.records import Message
@@ -93,15 +93,9 @@ def _find(
     if bases:
         ahead.append(bases[-1] + (message.position - bases[-1]) // pattern.span * pattern.span)
     for base in ahead:
-        fit = track.fit(pattern, base)
-        if fit.clean or fit.in_step:
+        if track.fits_cleanly(pattern, base) or track.fit(pattern, base).in_step:
             return base
     return _search(track, pattern, message, end, broadcasts)
-
-
-def _is_at(pattern: Pattern, message: Message, base: int) -> bool:
-    """Does ``message`` start where the pattern says that one starts?"""
-    return pattern.index_at(message.position - base) is not None
 
 
 def _search(
@@ -111,38 +105,34 @@ def _search(
 
     The rarest size among the next messages anchors the search, so that long runs of equal chunks stay cheap.
     """
-    if not pattern.indices_of(message.bytes or 0):
+    if not pattern.indices_of(message):
         return None
     best: tuple[int, int] | None = None
     for base in _bases_around(track, pattern, message):
-        fit = track.fit(pattern, base)
-        allowed = end is None or base >= end
-        if allowed and fit.clean and _credible(pattern, message, base, fit, broadcasts):
-            best = max(best or (0, base), (fit.matches, base))
+        allowed = (end is None or base >= end) and message.position - base in pattern.starts
+        matches = track.fits_cleanly(pattern, base) if allowed else 0
+        if matches and not _may_be_broadcast(pattern, message, matches, broadcasts):
+            best = max(best or (0, base), (matches, base))
     return best[1] if best else None
 
 
 def _bases_around(track: Track, pattern: Pattern, message: Message) -> Iterator[int]:
     """Bases that put ``message`` inside the iteration and a message of rare size at a place of that size."""
-    near = [m for m in track.between(message.position, message.position + pattern.span) if _count(pattern, m)]
-    anchor = min(near, key=lambda m: (_count(pattern, m), m.position))
+    anchor, rarity = message, len(pattern.indices_of(message))
+    for near in track.between(message.position, message.position + pattern.span):
+        count = len(pattern.indices_of(near))
+        if 0 < count < rarity:
+            anchor, rarity = near, count
     found = set()
-    for index in pattern.indices_of(anchor.bytes or 0):
+    for index in pattern.indices_of(anchor):
         base = anchor.position - pattern.offsets[index]
         found.add(base + (message.position - base) // pattern.step * pattern.step)
     return iter(sorted(found, reverse=True))
 
 
-def _count(pattern: Pattern, message: Message) -> int:
-    return len(pattern.indices_of(message.bytes or 0))
-
-
-def _credible(pattern: Pattern, message: Message, base: int, fit: Fit, broadcasts: frozenset[int]) -> bool:
-    """Refuse an iteration that rests on one message when this may as well be a declared broadcast."""
-    if not _is_at(pattern, message, base):
-        return False
-    lonely = fit.matches == 1 and len(pattern.sizes) > 1
-    return not (lonely and message.bytes in broadcasts)
+def _may_be_broadcast(pattern: Pattern, message: Message, matches: int, broadcasts: frozenset[int]) -> bool:
+    """Does the iteration rest on one message that may as well be a declared broadcast?"""
+    return matches == 1 and len(pattern.sizes) > 1 and message.bytes in broadcasts
 
 
 def _with_inferred(

@@ -27,6 +27,7 @@ SYMBOL = {
     Verdict.UNKNOWN: "?",
     Verdict.STALE: "≠",
 }
+_LABELS = 8
 _CELLS = 4000
 """Cells of the matrix at most; beyond it only iterations with a bad ring are shown."""
 
@@ -65,6 +66,7 @@ def render_html(report: AuditReport, scene: Scene) -> str:
     source = files("flowcheck_net.audit").joinpath("templates", "report.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     rings = sorted({(ring.group, ring.channel) for ring in report.rings})
+    sums = _hop_sums(report.rings)
     return environment.from_string(source).render(
         report=report,
         meaning=MEANING,
@@ -76,7 +78,8 @@ def render_html(report: AuditReport, scene: Scene) -> str:
         lone=[ring for ring in report.rings if ring.iteration is None],
         bad=[ring for ring in report.rings if not ring.verdict.publishable],
         recovered=[ring for ring in report.rings if ring.verdict is Verdict.RECOVERED],
-        hops=_hop_sums(report.rings),
+        hops=sums,
+        idle=_idle(sums),
         points=_points(report, scene),
         drawing=draw(report, scene),
     )
@@ -100,6 +103,20 @@ def _hop_sums(rings: Sequence[RingResult]) -> list[HopSum]:
         for hop in ring.hops:
             found.setdefault((ring.group, ring.channel, hop.index), []).append(hop)
     return [_hop_sum(f"{group}/{channel}", hops) for (group, channel, _), hops in sorted(found.items())]
+
+
+def _idle(sums: Sequence[HopSum]) -> list[tuple[str, list[str]]]:
+    """(ring, hops that nobody watches), the first few of each ring."""
+    found: dict[str, list[str]] = {}
+    for hop in sums:
+        if hop.state == "not watched":
+            found.setdefault(hop.ring, []).append(hop.label)
+    return [(ring, _first(labels)) for ring, labels in found.items()]
+
+
+def _first(labels: list[str]) -> list[str]:
+    more = len(labels) - _LABELS
+    return labels[:_LABELS] + ([f"and {more} more"] if more > 0 else [])
 
 
 def _hop_sum(ring: str, hops: Sequence[HopResult]) -> HopSum:

@@ -1,12 +1,12 @@
 """What the report draws beside the verdicts: the fabric, where ranks live, and which port watches which hop."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from flowcheck_net.audit.result import AuditReport, HopResult
-from flowcheck_net.ids import Channel, GroupName, HostName
+from flowcheck_net.ids import Channel, GroupName
 from flowcheck_net.model.job import RankPlace
 from flowcheck_net.plan.plan import Picture, Plan, Point
 
@@ -30,7 +30,7 @@ def scene_of_plan(plan: Plan) -> Scene:
 
 
 class State(StrEnum):
-    """What is known of a hop, all iterations and all rings between the same two hosts together."""
+    """What is known of a hop, all iterations and all rings between the same two boxes together."""
 
     COVERED = "covered"
     MISSING = "missing"
@@ -39,28 +39,28 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Ring hops from one host to another."""
+    """Ring hops from one box to another; in a box of several hosts they may stay inside."""
 
-    source: HostName
-    target: HostName
+    source: str
+    target: str
     state: State
     label: str
     """Such as ``0→1``, or ``3 hops``."""
     detail: str
-    """Such as ``40 of 40 packets`` or ``12 packets missing``."""
+    """Such as ``all 40 seen`` or ``12 of 40 missing`` (packets)."""
 
 
-def arrows(report: AuditReport, places: Sequence[RankPlace]) -> tuple[Arrow, ...]:
-    """The hops of all rings, joined by pair of hosts, in canonical order."""
-    host = {place.rank: place.host for place in places}
-    found: dict[tuple[HostName, HostName], list[HopResult]] = defaultdict(list)
+def arrows(report: AuditReport, places: Sequence[RankPlace], home: Mapping[str, str]) -> tuple[Arrow, ...]:
+    """The hops of all rings, joined by the boxes of the drawing in which their hosts stand, in canonical order."""
+    host = {place.rank: home.get(place.host, place.host) for place in places}
+    found: dict[tuple[str, str], list[HopResult]] = defaultdict(list)
     for ring in report.rings:
         for hop in ring.hops:
             found[host[hop.src_rank], host[hop.dst_rank]].append(hop)
     return tuple(_arrow(source, target, hops) for (source, target), hops in sorted(found.items()))
 
 
-def _arrow(source: HostName, target: HostName, hops: Sequence[HopResult]) -> Arrow:
+def _arrow(source: str, target: str, hops: Sequence[HopResult]) -> Arrow:
     watched = [hop for hop in hops if hop.planned or hop.observed]
     labels = sorted({(hop.src_rank, hop.dst_rank) for hop in hops})
     label = f"{labels[0][0]}→{labels[0][1]}" if len(labels) == 1 else f"{len(labels)} hops"
@@ -69,8 +69,8 @@ def _arrow(source: HostName, target: HostName, hops: Sequence[HopResult]) -> Arr
     if not watched:
         return Arrow(source, target, State.UNOBSERVED, label, "not watched")
     if missing:
-        return Arrow(source, target, State.MISSING, label, f"{missing:,} of {expected:,} packets missing")
-    return Arrow(source, target, State.COVERED, label, f"{expected:,} packets, all seen")
+        return Arrow(source, target, State.MISSING, label, f"{missing:,} of {expected:,} missing")
+    return Arrow(source, target, State.COVERED, label, f"all {expected:,} seen")
 
 
 def point_states(report: AuditReport, scene: Scene) -> dict[str, tuple[State, tuple[str, ...]]]:

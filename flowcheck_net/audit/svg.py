@@ -14,7 +14,7 @@ from flowcheck_net.intent import Direction
 from flowcheck_net.plan.plan import Point
 
 _CLASS = {State.COVERED: "ok", State.MISSING: "bad", State.UNOBSERVED: "off"}
-_HALF = {"host": (62, 20), "hosts": (62, 20), "switch": (70, 22), "node": (70, 22)}
+_HALF = {"host": (58, 20), "hosts": (58, 20), "switch": (66, 22), "node": (66, 22)}
 """Half width and half height of a box."""
 
 
@@ -24,7 +24,7 @@ def draw(report: AuditReport, scene: Scene) -> str:
     boxes = {box.name: box for box in layout.boxes}
     parts = [*_links(scene, layout, boxes), *_points(report, scene, layout, boxes)]
     parts += [part for box in layout.boxes for part in _box(box)]
-    rings, depth = _rings(arrows(report, scene.places), layout, boxes)
+    rings, depth = _rings(arrows(report, scene.places, layout.home), boxes)
     height = layout.height + depth
     title = f"Fabric of job {report.job}: {len(scene.picture.hosts)} hosts, {len(scene.points)} observation points"
     return (
@@ -36,9 +36,11 @@ def draw(report: AuditReport, scene: Scene) -> str:
 _MARKERS = (
     "<defs>"
     + "".join(
-        f'<marker id="tip-{name}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
-        f'orient="auto-start-reverse"><path class="tip {name}" d="M0 0 10 5 0 10z"/></marker>'
+        f'<marker id="{role}-{name}" viewBox="0 0 10 10" refX="{8 if role == "tip" else 4}" refY="5" '
+        f'markerWidth="{size}" markerHeight="{size}" markerUnits="userSpaceOnUse" orient="auto">'
+        f'<path class="tip {name}" d="M0 0 10 5 0 10z"/></marker>'
         for name in ("ok", "bad", "off", "copy")
+        for role, size in (("tip", 13), ("mark", 10))
     )
     + "</defs>"
 )
@@ -112,59 +114,84 @@ def _points(report: AuditReport, scene: Scene, layout: Layout, boxes: Mapping[st
     for point in scene.points:
         far = ports.get((point.switch, point.port), "")
         grouped.setdefault((point.switch, layout.home.get(far, far)), []).append(point)
-    for (near, far), points in sorted(grouped.items()):
-        if near in boxes and far in boxes:
-            yield from _marks(boxes[near], boxes[far], points, states)
+    known = [(boxes[a], boxes[b], points) for (a, b), points in grouped.items() if a in boxes and b in boxes]
+    for number, (switch, device, points) in enumerate(sorted(known, key=lambda k: (k[1].x, k[0].name))):
+        yield from _marks(switch, device, points, states, 0.66 if number % 2 else 0.5)
 
 
 def _marks(
-    near: Box, far: Box, points: list[Point], states: Mapping[str, tuple[State, tuple[str, ...]]]
+    near: Box, far: Box, points: list[Point], states: Mapping[str, tuple[State, tuple[str, ...]]], way: float
 ) -> Iterator[str]:
-    """Up to two arrows beside the cable, halfway down to the device, the label under them."""
-    x = near.x + (far.x - near.x) * 0.62
-    y = near.y + (far.y - near.y) * 0.62
+    """Up to two arrows on the cable, and on its outer side the port, the directions and where the copies go.
+
+    ``way`` is the place on the cable, 0 at the switch; neighbours take turns so that their words do not touch.
+    """
+    x = near.x + (far.x - near.x) * way
+    y = near.y + (far.y - near.y) * way
+    outside, anchor = (-1, "end") if far.x < near.x else (1, "start")
     many = len({point.port for point in points}) > 1
-    for number, point in enumerate(sorted(points)[:2]):
-        state, hops = states.get(point.id, (State.UNOBSERVED, ()))
-        side = (number * 2 - 1) * 9 if len(points) > 1 else 0
-        up, down = (y + 17, y - 17) if point.direction is Direction.RX else (y - 17, y + 17)
-        kind = _CLASS[state]
-        tip = f"{point.id} to {point.capture}: hops {', '.join(hops) or 'none'}, {state}"
-        yield (
-            f"<g><title>{escape(tip)}</title>"
-            f'<circle class="eye {kind}" cx="{x + side:.1f}" cy="{y:.1f}" r="{9 if side else 13}"/>'
-            f'<line class="point {kind}" x1="{x + side:.1f}" y1="{up:.1f}" x2="{x + side:.1f}" y2="{down:.1f}" '
-            f'marker-end="url(#tip-{kind})"/></g>'
-        )
-    words = f"{len(points)} points" if many else str(points[0].port)
+    shown = sorted(points)[:2]
+    for number, point in enumerate(shown):
+        side = (number * 2 - 1) * 11 if len(shown) > 1 else 0
+        yield _mark(point, x + side, y, *states.get(point.id, (State.UNOBSERVED, ())))
     directions = "+".join(sorted({point.direction.value for point in points}))
-    yield _text(x + 22, y - 2, words, "small", "start")
-    yield _text(x + 22, y + 12, directions + " mirrored", "small", "start")
+    nics = sorted({point.capture.partition(":")[2] for point in points})
+    words = x + outside * (16 + 11 * (len(shown) > 1))
+    yield _text(words, y - 3, f"{len(points)} points" if many else str(points[0].port), "small strong", anchor)
+    yield _text(words, y + 12, f"{directions} to {', '.join(nics)}", "small", anchor)
 
 
-def _rings(found: tuple[Arrow, ...], layout: Layout, boxes: Mapping[str, Box]) -> tuple[list[str], float]:
-    """The ring hops as arcs below the hosts, and how deep they reach."""
-    parts: list[str] = []
+def _mark(point: Point, x: float, y: float, state: State, hops: tuple[str, ...]) -> str:
+    kind = _CLASS[state]
+    tip = f"{point.id} to {point.capture}: hops {', '.join(hops) or 'none'}, {state}"
+    up, down = (y + 8, y - 5) if point.direction is Direction.RX else (y - 8, y + 5)
+    return (
+        f'<g><title>{escape(tip)}</title><circle class="eye {kind}" cx="{x:.1f}" cy="{y:.1f}" r="11"/>'
+        f'<line class="point {kind}" x1="{x:.1f}" y1="{up:.1f}" x2="{x:.1f}" y2="{down:.1f}" '
+        f'marker-end="url(#mark-{kind})"/></g>'
+    )
+
+
+def _rings(found: tuple[Arrow, ...], boxes: Mapping[str, Box]) -> tuple[list[str], float]:
+    """The ring hops as arcs below the hosts, their words over all arcs, and how deep they reach.
+
+    Hops to the right are nested inside those to the left, so that two hosts in both directions do not cross.
+    """
+    arcs: list[str] = []
+    words: list[str] = []
     deepest = 0.0
     for arrow in found:
-        source = boxes.get(layout.home.get(arrow.source, arrow.source))
-        target = boxes.get(layout.home.get(arrow.target, arrow.target))
-        if source is None or target is None or source is target:
+        source, target = boxes.get(arrow.source), boxes.get(arrow.target)
+        if source is None or target is None:
+            continue
+        if source is target:
+            words.extend(_inside(arrow, source))
             continue
         forward = target.x > source.x
-        depth = 46 + 0.13 * abs(target.x - source.x) + (0 if forward else 62)
+        depth = 44 + 0.13 * abs(target.x - source.x) + (0 if forward else 58)
         deepest = max(deepest, depth)
-        parts.extend(_arc(arrow, source, target, depth, 18 if forward else -18))
-    return parts, deepest + 40
+        arcs.append(_arc(arrow, source, target, depth, 36 if forward else -14))
+        words.extend(_words(arrow, (source.x + target.x) / 2, source.y + 22 + depth))
+    return arcs + words, deepest + 30
 
 
-def _arc(arrow: Arrow, source: Box, target: Box, depth: float, lean: float) -> Iterator[str]:
+def _arc(arrow: Arrow, source: Box, target: Box, depth: float, lean: float) -> str:
     kind = _CLASS[arrow.state]
-    x1, x2, y = source.x + lean, target.x - lean, source.y + 22
+    x1, x2, y = source.x + lean, target.x - lean, source.y + 20
     bend = y + depth * 4 / 3
-    yield (
-        f'<path class="hop {kind}" d="M{x1:.1f} {y:.1f}C{x1:.1f} {bend:.1f} {x2:.1f} {bend:.1f} {x2:.1f} {y:.1f}" '
+    return (
+        f'<path class="hop {kind}" d="M{x1:.1f} {y:.1f}C{x1:.1f} {bend:.1f} {x2:.1f} {bend:.1f} {x2:.1f} {y + 1:.1f}" '
         f'marker-end="url(#tip-{kind})"><title>{escape(f"hop {arrow.label}: {arrow.detail}")}</title></path>'
     )
-    yield _text((x1 + x2) / 2, y + depth - 8, arrow.label, f"label {kind}")
-    yield _text((x1 + x2) / 2, y + depth + 16, arrow.detail, f"small {kind}")
+
+
+def _inside(arrow: Arrow, box: Box) -> Iterator[str]:
+    """Hops between hosts of one box."""
+    yield _text(box.x, box.y + 34, f"inside: {arrow.label}, {arrow.detail}", f"small {_CLASS[arrow.state]}")
+
+
+def _words(arrow: Arrow, x: float, y: float) -> Iterator[str]:
+    kind = _CLASS[arrow.state]
+    yield _text(x, y - 8, arrow.label, f"label {kind}")
+    if arrow.state is not State.UNOBSERVED:
+        yield _text(x, y + 14, arrow.detail, f"small {kind}")
