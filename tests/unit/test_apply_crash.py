@@ -10,6 +10,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,10 +57,17 @@ def undo_it(state: Path) -> None:
             rollback(journal, FakeFabric(state).reach)
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """In memory where that can be had: a killed process loses nothing there, and syncing hundreds of files is free."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def template(scratch: Path) -> Path:
     """FORMER is applied, beside foreign sessions that have counted packets."""
-    state = tmp_path_factory.mktemp("template") / "state"
+    state = scratch / "template"
     fabric = FakeFabric(state)
     for name in NAMES:
         fabric.seed(name, FOREIGN, session("fcn-bert-0", "Ethernet9:rx", to="Ethernet47"))
@@ -131,10 +139,10 @@ def _arm(point: int) -> None:
     FileStore._replace = ticking_replace  # type: ignore[method-assign]
 
 
-def every_crash(action: Action, start: Path, tmp_path: Path) -> Iterator[Path]:
+def every_crash(action: Action, start: Path, scratch: Path) -> Iterator[Path]:
     """The state directories that a kill at every point of ``action`` leaves behind."""
     for point in range(1000):
-        state = tmp_path / f"{action.__name__}-{point}"
+        state = scratch / f"{action.__name__}-{point}"
         shutil.copytree(start, state)
         if not killed_at(point, action, state):
             assert point > 10, "the kill points were not hit"
@@ -143,10 +151,10 @@ def every_crash(action: Action, start: Path, tmp_path: Path) -> Iterator[Path]:
     pytest.fail("the action never ends")
 
 
-def test_after_a_crash_in_apply_resume_gives_the_plan_and_rollback_the_former_state(template: Path, tmp_path: Path):
+def test_after_a_crash_in_apply_resume_gives_the_plan_and_rollback_the_former_state(template: Path, scratch: Path):
     foreign = foreign_bytes(template)
     seen = set()
-    for state in every_crash(apply_it, template, tmp_path):
+    for state in every_crash(apply_it, template, scratch):
         seen.add(str(owned(state)))
         other = state.with_name(f"{state.name}-undo")
         shutil.copytree(state, other)
@@ -159,12 +167,12 @@ def test_after_a_crash_in_apply_resume_gives_the_plan_and_rollback_the_former_st
     assert len(seen) > 4
 
 
-def test_after_a_crash_in_rollback_it_can_be_finished_or_the_plan_restored(template: Path, tmp_path: Path):
+def test_after_a_crash_in_rollback_it_can_be_finished_or_the_plan_restored(template: Path, scratch: Path):
     foreign = foreign_bytes(template)
-    applied = tmp_path / "applied"
+    applied = scratch / "applied"
     shutil.copytree(template, applied)
     apply_it(applied)
-    for state in every_crash(undo_it, applied, tmp_path):
+    for state in every_crash(undo_it, applied, scratch):
         other = state.with_name(f"{state.name}-redo")
         shutil.copytree(state, other)
         undo_it(state)
@@ -174,13 +182,13 @@ def test_after_a_crash_in_rollback_it_can_be_finished_or_the_plan_restored(templ
         assert foreign_bytes(state) == foreign_bytes(other) == foreign
 
 
-def test_a_crash_in_the_resume_of_a_crashed_apply_is_no_worse(template: Path, tmp_path: Path):
-    half = tmp_path / "half"
+def test_a_crash_in_the_resume_of_a_crashed_apply_is_no_worse(template: Path, scratch: Path):
+    half = scratch / "half"
     shutil.copytree(template, half)
     # In the middle of leaf1's steps.
     assert killed_at(5, apply_it, half)
     assert owned(half) not in (FORMER_STATE, PLANNED_STATE)
-    for state in every_crash(resume_it, half, tmp_path):
+    for state in every_crash(resume_it, half, scratch):
         other = state.with_name(f"{state.name}-undo")
         shutil.copytree(state, other)
         resume_it(state)
