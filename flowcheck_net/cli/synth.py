@@ -12,7 +12,7 @@ _MAX_PSN = 0xFFFFFF
 
 
 @click.command("synth")
-@click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("plan", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="pcapng file.")
 @click.option("--iterations", default=3, show_default=True, type=click.IntRange(1), help="Training iterations.")
 @click.option("--fault", "faults", multiple=True, metavar="SPEC", help="A fault, such as loss:hop=dp0/0/1,packet=17.")
@@ -50,21 +50,30 @@ def command(
       cut|late:[capture=NODE:NIC,]iteration=I,at=PART
       cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A
     """  # noqa: D301 - click wants the real backspace character
-    from flowcheck_net.plan.plan import plan_from_json
+    from flowcheck_net.cli.switches import read_plan
     from flowcheck_net.receive.synth import synthesize
     from flowcheck_net.receive.synth_faults import parse_faults
     from flowcheck_net.receive.synth_report import report_to_json
 
     asked = parse_faults(faults)
-    made = plan_from_json(plan.read_text(encoding="utf-8"), str(plan))
+    made, _ = read_plan(plan)
     report = synthesize(made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn)
     text = report_to_json(report)
     if truth is not None:
-        truth.write_text(text, encoding="utf-8")
+        _write(truth, text)
     if as_json:
         click.echo(text, nl=False)
     else:
         _show(report, output)
+
+
+def _write(path: Path, text: str) -> None:
+    from flowcheck_net.errors import ReceiveError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReceiveError(f"{path}: {error.strerror}", hint="choose another place with --truth") from error
 
 
 def _show(report: "SynthReport", output: Path) -> None:
