@@ -13,7 +13,7 @@ from flowcheck_net.audit.judge import Facts, judge
 from flowcheck_net.audit.loss import unexplained_drops
 from flowcheck_net.audit.pattern import Pattern
 from flowcheck_net.audit.ranges import Ranges, holes, merge
-from flowcheck_net.audit.result import AuditReport, IterationResult, RingResult
+from flowcheck_net.audit.result import AuditReport, HopResult, IterationResult, RingResult
 from flowcheck_net.audit.survey import SlotKey, Survey, slot_key, survey
 from flowcheck_net.audit.unseen import unseen
 from flowcheck_net.audit.verdict import Verdict, worst
@@ -101,6 +101,7 @@ class _Ring:
         self.captures = {capture.name: capture for capture in records.captures}
         self.tables = {hop.index: _tables(hop, expectation.wire) for hop in hops}
         self.equal = _equal_slots(sighted)
+        self.blank: dict[object, HopResult] = {}
         self.unions: dict[object, Union] = {}
 
     def results(self) -> list[RingResult]:
@@ -120,10 +121,7 @@ class _Ring:
             hop.index: [(self._seen(table, iteration), table.rows) for table in self.tables[hop.index]]
             for hop in self.hops
         }
-        mtu = self.expectation.wire.mtu
-        hops = tuple(
-            hop_result(hop, parts[hop.index], self.sighted, mtu, self.expectation.planned) for hop in self.hops
-        )
+        hops = tuple(self._hop(hop, parts[hop.index]) for hop in self.hops)
         union = self._union(parts, iteration)
         ports = {port for hop in hops if hop.planned or hop.observed for port in hop.captures}
         facts = Facts(
@@ -137,6 +135,16 @@ class _Ring:
             self.group, self.channel, iteration, verdict, reason, hops, union.missing, union.packets, union.seen
         )
 
+    def _hop(self, hop: ExpectedHop, parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]]) -> HopResult:
+        """The arithmetic of a hop; computed once for all iterations of which nothing was seen for the same cause."""
+        key = None if any(part.placed for part, _ in parts) else (hop.index, tuple(part.missing for part, _ in parts))
+        if key is not None and key in self.blank:
+            return self.blank[key]
+        found = hop_result(hop, parts, self.sighted, self.expectation.wire.mtu, self.expectation.planned)
+        if key is not None:
+            self.blank[key] = found
+        return found
+
     def _seen(self, table: _Table, iteration: int) -> SlotSeen:
         sightings = self.sighted.sightings.get(table.key, ())
         return slot_seen(sightings, table.qp, table.pattern, iteration, self._absence(table, iteration))
@@ -146,7 +154,7 @@ class _Ring:
         sightings = self.sighted.sightings.get(table.key, ())
         if any((w := s.window(iteration)) is not None and w.base is not None for s in sightings):
             return Cause.LOST
-        start, end = self.sighted.times(iteration)
+        start, end = self.sighted.times[iteration]
         ports = {s.track.flow.capture for s in sightings} or set(table.hop.captures)
         captures: list[Capture] = [self.captures[port] for port in sorted(ports) if port in self.captures]
         return absence(captures, start, end)

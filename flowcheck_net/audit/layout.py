@@ -48,7 +48,7 @@ def lay_out(picture: Picture) -> Layout:
     tiers = _tiers(picture, near)
     joined = len(picture.hosts) > MAX_HOSTS
     bottom, home = _bottom(picture, near, joined)
-    column = _COLUMN if len(bottom) > _FEW else _WIDE
+    column = _WIDE if joined or len(bottom) <= _FEW else _COLUMN
     columns = {name: (i + 0.5) * column for i, name in enumerate(bottom)}
     highest = max(tiers.values(), default=0)
     boxes: dict[str, Box] = {}
@@ -63,7 +63,7 @@ def lay_out(picture: Picture) -> Layout:
         boxes |= _row(members, "switch", floor - tier * _ROW, width, boxes, near, home)
     boxes |= _row(sorted(picture.nodes), "node", _TOP, width, boxes, near, home, level=True)
     home |= {box.name: box.name for box in boxes.values()}
-    return Layout(width, floor + 50, tuple(boxes.values()), home)
+    return Layout(width, floor + (66 if joined else 50), tuple(boxes.values()), home)
 
 
 def _neighbours(picture: Picture) -> dict[str, set[str]]:

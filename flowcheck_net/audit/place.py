@@ -71,9 +71,12 @@ def _scan(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> tuple[l
     others: list[Message] = []
     end = 0 if track.first == 0 else None
     index = 0
+    rare: list[Message] = []
     while index < len(track.known):
         message = track.known[index]
-        base = _find(track, pattern, message, bases, end, broadcasts)
+        base = _ahead(track, pattern, message, bases, end)
+        if base is None and pattern.indices_of(message):
+            base = _search(track, pattern, message, end, broadcasts, rare)
         if base is None:
             others.append(message)
             end = message_end(message)
@@ -85,30 +88,27 @@ def _scan(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> tuple[l
     return bases, others
 
 
-def _find(
-    track: Track, pattern: Pattern, message: Message, bases: Sequence[int], end: int | None, broadcasts: frozenset[int]
-) -> int | None:
-    """The base of the iteration to which ``message`` belongs, None where none fits."""
+def _ahead(track: Track, pattern: Pattern, message: Message, bases: Sequence[int], end: int | None) -> int | None:
+    """The base right behind what came before, or whole spans behind the last iteration, where one of them fits."""
     ahead = [end] if end is not None and end <= message.position < end + pattern.span else []
     if bases:
         ahead.append(bases[-1] + (message.position - bases[-1]) // pattern.span * pattern.span)
     for base in ahead:
         if track.fits_cleanly(pattern, base) or track.fit(pattern, base).in_step:
             return base
-    return _search(track, pattern, message, end, broadcasts)
+    return None
 
 
 def _search(
-    track: Track, pattern: Pattern, message: Message, end: int | None, broadcasts: frozenset[int]
+    track: Track, pattern: Pattern, message: Message, end: int | None, broadcasts: frozenset[int], rare: list[Message]
 ) -> int | None:
     """The cleanest base at any offset of the pattern: most messages explained, then nearest to the message.
 
-    The rarest size among the next messages anchors the search, so that long runs of equal chunks stay cheap.
+    The rarest size among the next messages anchors the search, so that long runs of equal chunks stay cheap. ``rare``
+    keeps it from one search to the next.
     """
-    if not pattern.indices_of(message):
-        return None
     best: tuple[int, int] | None = None
-    for base in _bases_around(track, pattern, message):
+    for base in _bases_around(pattern, message, _anchor(track, pattern, message, rare)):
         allowed = (end is None or base >= end) and message.position - base in pattern.starts
         matches = track.fits_cleanly(pattern, base) if allowed else 0
         if matches and not _may_be_broadcast(pattern, message, matches, broadcasts):
@@ -116,18 +116,21 @@ def _search(
     return best[1] if best else None
 
 
-def _bases_around(track: Track, pattern: Pattern, message: Message) -> Iterator[int]:
-    """Bases that put ``message`` inside the iteration and a message of rare size at a place of that size."""
-    anchor, rarity = message, len(pattern.indices_of(message))
-    for near in track.between(message.position, message.position + pattern.span):
-        count = len(pattern.indices_of(near))
-        if 0 < count < rarity:
-            anchor, rarity = near, count
+def _anchor(track: Track, pattern: Pattern, message: Message, rare: list[Message]) -> Message:
+    """A message from this one on, less than an iteration away, whose size has few places in the pattern."""
+    if not rare or not message.position <= rare[0].position < message.position + pattern.span:
+        near = [m for m in track.between(message.position, message.position + pattern.span) if pattern.indices_of(m)]
+        rare[:] = [min(near, key=lambda m: (len(pattern.indices_of(m)), m.position))]
+    return rare[0]
+
+
+def _bases_around(pattern: Pattern, message: Message, anchor: Message) -> Sequence[int]:
+    """Bases that put ``message`` inside the iteration and ``anchor`` at a place of its size."""
     found = set()
     for index in pattern.indices_of(anchor):
         base = anchor.position - pattern.offsets[index]
         found.add(base + (message.position - base) // pattern.step * pattern.step)
-    return iter(sorted(found, reverse=True))
+    return sorted(found, reverse=True)
 
 
 def _may_be_broadcast(pattern: Pattern, message: Message, matches: int, broadcasts: frozenset[int]) -> bool:

@@ -1,7 +1,7 @@
 """All flows of the records: what each one is, which slot it fills, and which numbers its iterations have."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.audit.align import shifts
@@ -50,14 +50,8 @@ class Survey:
     """Data flows between addresses of the job that are no ring's."""
     uses: tuple[FlowUse, ...]
     """For each flow of the records."""
-
-    def times(self, iteration: int) -> tuple[int | None, int | None]:
-        """Nanoseconds from the first to the last message of an iteration on all flows that show it."""
-        windows = [w for many in self.sightings.values() for s in many if (w := s.window(iteration)) is not None]
-        return (
-            min((w.first_time for w in windows if w.first_time is not None), default=None),
-            max((w.last_time for w in windows if w.last_time is not None), default=None),
-        )
+    times: tuple[tuple[int | None, int | None], ...]
+    """For each iteration, nanoseconds of its first and last message on all flows that show it."""
 
 
 def slot_key(slot: Slot) -> SlotKey:
@@ -88,6 +82,7 @@ def survey(expectation: Expectation, records: Records) -> Survey:
         classes=tuple(c for _, one in assignments for c in one.classes),
         surplus=tuple(t for _, one in assignments for t in one.surplus),
         left=left,
+        times=_times(sightings, count),
         uses=tuple(_use(flow, ring_flows, expectation.addresses) for flow in records.flows),
     )
 
@@ -119,6 +114,17 @@ def _number(assigned: dict[SlotKey, Assigned]) -> tuple[dict[SlotKey, tuple[Sigh
             found[key].append(Sighting(track, placement, start))
     count = max((s.start + len(s.placement.windows) for many in found.values() for s in many), default=0)
     return {key: tuple(many) for key, many in found.items()}, count
+
+
+def _times(sightings: Mapping[SlotKey, Sequence[Sighting]], count: int) -> tuple[tuple[int | None, int | None], ...]:
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for sighting in (s for many in sightings.values() for s in many):
+        for number, window in enumerate(sighting.placement.windows, start=sighting.start):
+            if window.first_time is not None and window.last_time is not None:
+                first[number] = min(first.get(number, window.first_time), window.first_time)
+                last[number] = max(last.get(number, window.last_time), window.last_time)
+    return tuple((first.get(number), last.get(number)) for number in range(count))
 
 
 def _use(flow: Flow, ring_flows: set[int], job: frozenset[Address]) -> FlowUse:

@@ -14,7 +14,7 @@ from flowcheck_net.intent import Direction
 from flowcheck_net.plan.plan import Point
 
 _CLASS = {State.COVERED: "ok", State.MISSING: "bad", State.UNOBSERVED: "off"}
-_HALF = {"host": (58, 20), "hosts": (58, 20), "switch": (66, 22), "node": (66, 22)}
+_HALF = {"host": (58, 20), "hosts": (92, 36), "switch": (66, 22), "node": (66, 22)}
 """Half width and half height of a box."""
 
 
@@ -62,7 +62,7 @@ def _box(box: Box) -> Iterator[str]:
         f'<rect class="box {box.kind}" x="{box.x - wide:.1f}" y="{box.y - high:.1f}" width="{2 * wide}" '
         f'height="{2 * high}" rx="{5 if box.kind != "node" else 20}"/>'
     )
-    yield _text(box.x, box.y + 5, box.text, "name")
+    yield _text(box.x, box.y + (5 if box.kind != "hosts" else -13), box.text, "name")
 
 
 def _links(scene: Scene, layout: Layout, boxes: Mapping[str, Box]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _points(report: AuditReport, scene: Scene, layout: Layout, boxes: Mapping[st
         grouped.setdefault((point.switch, layout.home.get(far, far)), []).append(point)
     known = [(boxes[a], boxes[b], points) for (a, b), points in grouped.items() if a in boxes and b in boxes]
     for number, (switch, device, points) in enumerate(sorted(known, key=lambda k: (k[1].x, k[0].name))):
-        yield from _marks(switch, device, points, states, 0.66 if number % 2 else 0.5)
+        yield from _marks(switch, device, points, states, 0.6 if number % 2 else 0.46)
 
 
 def _marks(
@@ -171,13 +171,13 @@ def _rings(found: tuple[Arrow, ...], boxes: Mapping[str, Box]) -> tuple[list[str
         depth = 44 + 0.13 * abs(target.x - source.x) + (0 if forward else 58)
         deepest = max(deepest, depth)
         arcs.append(_arc(arrow, source, target, depth, 36 if forward else -14))
-        words.extend(_words(arrow, (source.x + target.x) / 2, source.y + 22 + depth))
+        words.extend(_words(arrow, (source.x + target.x) / 2, source.y + _HALF[source.kind][1] + 2 + depth))
     return arcs + words, deepest + 30
 
 
 def _arc(arrow: Arrow, source: Box, target: Box, depth: float, lean: float) -> str:
     kind = _CLASS[arrow.state]
-    x1, x2, y = source.x + lean, target.x - lean, source.y + 20
+    x1, x2, y = source.x + lean, target.x - lean, source.y + _HALF[source.kind][1]
     bend = y + depth * 4 / 3
     return (
         f'<path class="hop {kind}" d="M{x1:.1f} {y:.1f}C{x1:.1f} {bend:.1f} {x2:.1f} {bend:.1f} {x2:.1f} {y + 1:.1f}" '
@@ -187,7 +187,8 @@ def _arc(arrow: Arrow, source: Box, target: Box, depth: float, lean: float) -> s
 
 def _inside(arrow: Arrow, box: Box) -> Iterator[str]:
     """Hops between hosts of one box."""
-    yield _text(box.x, box.y + 34, f"inside: {arrow.label}, {arrow.detail}", f"small {_CLASS[arrow.state]}")
+    yield _text(box.x, box.y + 7, f"{arrow.label} inside", "small")
+    yield _text(box.x, box.y + 24, arrow.detail, f"small {_CLASS[arrow.state]}")
 
 
 def _words(arrow: Arrow, x: float, y: float) -> Iterator[str]:
