@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from flowcheck_net.errors import Infeasible, PlanError
 from flowcheck_net.ids import Address, Channel, GroupName, HostName, NicName, Qpn, Rank
 from flowcheck_net.model.groups import data_parallel_groups
-from flowcheck_net.model.job import Broadcast, Bucket, Dtype, Job, Nccl, Protocol, RankPlace, Ring, Wire
+from flowcheck_net.model.job import Broadcast, Bucket, Dtype, HopNics, Job, Nccl, Protocol, RankPlace, Ring, Wire
 from flowcheck_net.model.wire_protocol import geometry
 from flowcheck_net.spec.job import JobSpec, RingSpec
 from flowcheck_net.spec.topology import Topology
+
+_Addresses = Mapping[tuple[str, str], Address]
+"""(host, NIC) -> the address that ranks send from."""
 
 
 def build_job(job: JobSpec, topology: Topology) -> Job:
@@ -19,24 +22,22 @@ def build_job(job: JobSpec, topology: Topology) -> Job:
             groups.
         PlanError: the layout does not fit the ranks, or NCCL of this version cannot do what the file says.
     """
-    places = _places(job, topology)
+    addresses = {(h.name, n.name): Address(n.addresses[0]) for h in topology.hosts for n in h.nics}
+    places = _places(job, addresses)
     groups = data_parallel_groups(job)
     _refuse_invisible(groups, places)
     return Job(
         name=job.name,
         wire=_wire(job),
         places=places,
-        rings=_rings(job, groups),
+        rings=_rings(job, groups, places, addresses),
         iteration_time=job.iteration_time,
     )
 
 
-def _places(job: JobSpec, topology: Topology) -> tuple[RankPlace, ...]:
-    addresses = {(h.name, n.name): n.addresses[0] for h in topology.hosts for n in h.nics}
+def _places(job: JobSpec, addresses: _Addresses) -> tuple[RankPlace, ...]:
     ranks = sorted(job.ranks, key=lambda r: r.rank)
-    return tuple(
-        RankPlace(Rank(r.rank), HostName(r.host), NicName(r.nic), Address(addresses[r.host, r.nic])) for r in ranks
-    )
+    return tuple(RankPlace(Rank(r.rank), HostName(r.host), NicName(r.nic), addresses[r.host, r.nic]) for r in ranks)
 
 
 def _refuse_invisible(groups: Mapping[GroupName, Sequence[Rank]], places: Sequence[RankPlace]) -> None:
@@ -54,25 +55,48 @@ def _refuse_invisible(groups: Mapping[GroupName, Sequence[Rank]], places: Sequen
         )
 
 
-def _rings(job: JobSpec, groups: Mapping[GroupName, tuple[Rank, ...]]) -> tuple[Ring, ...]:
+def _rings(
+    job: JobSpec,
+    groups: Mapping[GroupName, tuple[Rank, ...]],
+    places: Sequence[RankPlace],
+    addresses: _Addresses,
+) -> tuple[Ring, ...]:
     stated = {(r.group, r.channel): r for r in job.rings}
     rings = [
-        _ring(name, Channel(channel), ranks, stated.get((name, channel)))
+        _ring(name, Channel(channel), ranks, stated.get((name, channel)), places, addresses)
         for name, ranks in groups.items()
         for channel in range(job.nccl.channels)
     ]
     return tuple(sorted(rings, key=lambda r: (r.group, r.channel)))
 
 
-def _ring(group: GroupName, channel: Channel, ranks: tuple[Rank, ...], stated: RingSpec | None) -> Ring:
+def _ring(
+    group: GroupName,
+    channel: Channel,
+    ranks: tuple[Rank, ...],
+    stated: RingSpec | None,
+    places: Sequence[RankPlace],
+    addresses: _Addresses,
+) -> Ring:
     if stated is None:
         return Ring(group, channel, ranks)
+    order = tuple(Rank(r) for r in stated.order)
+    following = order[1:] + order[:1]
     return Ring(
         group,
         channel,
-        tuple(Rank(r) for r in stated.order),
+        order,
         tuple(tuple(Qpn(q) for q in hop) for hop in stated.qpns),
+        tuple(
+            _hop_nics(pair, places[source], places[target], addresses)
+            for pair, source, target in zip(stated.nics, order, following, strict=False)
+        ),
     )
+
+
+def _hop_nics(pair: tuple[str, ...], source: RankPlace, target: RankPlace, addresses: _Addresses) -> HopNics:
+    send, receive = pair or (source.nic, target.nic)
+    return HopNics(NicName(send), addresses[source.host, send], NicName(receive), addresses[target.host, receive])
 
 
 def _wire(job: JobSpec) -> Wire:

@@ -66,13 +66,15 @@ def expect(job: Job, observed: Observed | None) -> Expectation:
             f"the plan watches hop {index} of {group} on channel {channel}, which the job has not on the network",
             hint="run plan again",
         )
-    addresses = frozenset(place.address for place in job.places)
+    addresses = frozenset(place.address for place in job.places) | {
+        address for hop in hops for address in (hop.source, hop.destination)
+    }
     return Expectation(job.name, job.wire, hops, addresses, planned=observed is not None)
 
 
 def _ring_hops(job: Job, ring: Ring, observed: Observed) -> Iterator[ExpectedHop]:
     for index in range(ring.size):
-        source, destination = (job.places[rank] for rank in ring.hop(index))
+        source, destination = job.ends(ring, index)
         if source.host == destination.host:
             continue
         captures, copies = observed.get((ring.group, ring.channel, index), ((), 0))

@@ -1,6 +1,6 @@
 """The training job as the planner, the synthesiser and the audit need it: frozen, checked, without YAML."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flowcheck_net.ids import Address, Channel, GroupName, HostName, NicName, Qpn, Rank
@@ -92,6 +92,16 @@ class RankPlace:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class HopNics:
+    """The NICs at both ends of a hop: a rank may use others than its own, by channel and by direction."""
+
+    send: NicName
+    send_address: Address
+    receive: NicName
+    receive_address: Address
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class Ring:
     """One channel of one data-parallel group. Hop ``i`` goes from ``ranks[i]`` to ``ranks[(i + 1) % N]``."""
 
@@ -101,6 +111,8 @@ class Ring:
     """Ring order: ring index -> global rank."""
     qpns: tuple[tuple[Qpn, ...], ...] = ()
     """Destination queue pairs of each hop where they are known (one tuple a hop), else empty."""
+    nics: tuple[HopNics, ...] = ()
+    """NICs of each hop where the job names them (one a hop), else empty: the ranks' own."""
 
     @property
     def size(self) -> int:
@@ -124,3 +136,14 @@ class Job:
     """Every ring whose full sum crosses the network, sorted by (group, channel)."""
     iteration_time: float
     """Seconds."""
+
+    def ends(self, ring: Ring, index: int) -> tuple[RankPlace, RankPlace]:
+        """Sender and receiver of hop ``index``, with the NICs that this hop uses."""
+        source, target = (self.places[rank] for rank in ring.hop(index))
+        if not ring.nics:
+            return source, target
+        nics = ring.nics[index]
+        return (
+            replace(source, nic=nics.send, address=nics.send_address),
+            replace(target, nic=nics.receive, address=nics.receive_address),
+        )

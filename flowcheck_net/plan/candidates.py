@@ -113,7 +113,7 @@ def _hop_rows(fabric: Fabric, job: Job) -> list[_HopRow]:
     rows: list[_HopRow] = []
     for number, ring in enumerate(job.rings):
         for index in range(ring.size):
-            source, destination = (job.places[rank] for rank in ring.hop(index))
+            source, destination = job.ends(ring, index)
             if source.host != destination.host:
                 sites = hop_sites(fabric, source, destination)
                 here = totals.of(ring, index)

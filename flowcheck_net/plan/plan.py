@@ -274,6 +274,9 @@ def _check_references(plan: Plan) -> None:
         _require(
             len(ring.qpns) in (0, ring.size), f"plan.job.rings: {ring.group}/{ring.channel} has qpns for some hops only"
         )
+        _require(
+            len(ring.nics) in (0, ring.size), f"plan.job.rings: {ring.group}/{ring.channel} has nics for some hops only"
+        )
     switches = {switch.name for switch in plan.switches}
     sources: dict[tuple[SwitchName, CapturePort], set[tuple[PortName, str]]] = {}
     for planned in plan.sessions:

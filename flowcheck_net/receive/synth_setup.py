@@ -26,7 +26,7 @@ class _QueuePairs:
         self._named: defaultdict[Address, set[int]] = defaultdict(set)
         for ring in job.rings:
             for hop, qpns in enumerate(ring.qpns):
-                self._named[job.places[ring.hop(hop)[1]].address].update(qpns)
+                self._named[job.ends(ring, hop)[1].address].update(qpns)
 
     def take(self, address: Address) -> Qpn:
         """The next one."""
@@ -43,7 +43,7 @@ def connections_of(job: Job, start_psn: int) -> tuple[Connection, ...]:
     found: list[Connection] = []
     for ring in sorted(job.rings):
         for hop in range(ring.size):
-            source, destination = (job.places[rank] for rank in ring.hop(hop))
+            source, destination = job.ends(ring, hop)
             if source.host != destination.host:
                 found.append(_connection(job, ring, hop, (source, destination), numbers, start_psn))
     return tuple(found)

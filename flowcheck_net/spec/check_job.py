@@ -40,6 +40,20 @@ def check_job_places(job: JobSpec, known: dict[str, Device]) -> Iterator[Fault]:
         else:
             message = f"there is no host '{place.host}' in the topology"
             yield Fault(("ranks", i, "host"), message, words.cure(place.host))
+    yield from _ring_nics(job, hosts)
+
+
+def _ring_nics(job: JobSpec, hosts: dict[str, Device]) -> Iterator[Fault]:
+    """The NICs of a hop must be those of its two hosts."""
+    host_of = {place.rank: place.host for place in job.ranks}
+    for i, ring in enumerate(job.rings):
+        for h, pair in enumerate(ring.nics[: len(ring.order)]):
+            ends = ring.order[h], ring.order[(h + 1) % len(ring.order)]
+            for n, (nic, rank) in enumerate(zip(pair, ends, strict=False)):
+                host = hosts.get(host_of.get(rank, ""))
+                if host is not None and nic not in host.ports:
+                    words = f"host {host_of[rank]} of rank {rank} has no NIC '{nic}' in the topology"
+                    yield Fault(("rings", i, "nics", h, n), words, did_you_mean(nic, host.ports))
 
 
 def _nccl(job: JobSpec) -> Iterator[Fault]:
@@ -132,6 +146,15 @@ def _ring_order(ring: RingSpec, index: int, group: tuple[int, ...]) -> Iterator[
     if ring.qpns and len(ring.qpns) != len(ring.order):
         words = f"a ring of {len(ring.order)} hops needs {len(ring.order)} lists (found {len(ring.qpns)})"
         yield Fault(("rings", index, "qpns"), words, "one list a hop, in the order of order")
+    if ring.nics and len(ring.nics) != len(ring.order):
+        words = f"a ring of {len(ring.order)} hops needs {len(ring.order)} pairs (found {len(ring.nics)})"
+        yield Fault(
+            ("rings", index, "nics"), words, "one pair a hop, in the order of order; [] for the ranks' own NICs"
+        )
+    for h, pair in enumerate(ring.nics):
+        if len(pair) not in (0, 2):
+            words = f"must be a pair [sender's NIC, receiver's NIC], or [] (found a list of {len(pair)})"
+            yield Fault(("rings", index, "nics", h), words)
 
 
 def _shown(order: tuple[int, ...]) -> str:
@@ -140,7 +163,7 @@ def _shown(order: tuple[int, ...]) -> str:
 
 def _queue_pairs(job: JobSpec) -> Iterator[Fault]:
     """A destination queue pair belongs to one hop: its number is unique on the receiver's NIC."""
-    nics = {place.rank: f"{place.host}:{place.nic}" for place in job.ranks}
+    nics = {place.rank: (place.host, place.nic) for place in job.ranks}
     wanted = job.nccl.qps_per_connection
     owner: dict[tuple[str, int], str] = {}
     for i, ring in enumerate(job.rings):
@@ -148,13 +171,22 @@ def _queue_pairs(job: JobSpec) -> Iterator[Fault]:
             if len(qpns) != wanted:
                 words = f"must hold qps_per_connection = {wanted} queue pairs (found {len(qpns)})"
                 yield Fault(("rings", i, "qpns", h), words)
-            nic = nics.get(ring.order[(h + 1) % len(ring.order)]) if ring.order else None
+            nic = _receiving_nic(ring, h, nics)
             for q, qpn in enumerate(qpns if nic is not None else ()):
                 key = (str(nic), qpn)
                 if key in owner:
                     words = f"queue pair {qpn:#x} of {nic} belongs to {owner[key]} already"
                     yield Fault(("rings", i, "qpns", h, q), words)
                 owner.setdefault(key, f"rings.{i}.qpns.{h}")
+
+
+def _receiving_nic(ring: RingSpec, hop: int, nics: dict[int, tuple[str, str]]) -> str | None:
+    """``host:nic`` where the hop ends; None where the receiver is no rank of the job."""
+    found = nics.get(ring.order[(hop + 1) % len(ring.order)]) if ring.order else None
+    if found is None:
+        return None
+    stated = ring.nics[hop] if hop < len(ring.nics) else ()
+    return f"{found[0]}:{stated[1] if len(stated) == 2 else found[1]}"
 
 
 def _bucket_names(job: JobSpec) -> Iterator[Fault]:

@@ -87,6 +87,8 @@ class RingSpec(Spec):
     """Global ranks in ring order: each sends to the next, the last to the first."""
     qpns: tuple[tuple[QpNumber, ...], ...] = ()
     """Destination queue pairs of each hop, in the order of ``order``: one list a hop. Leave out where not known."""
+    nics: tuple[tuple[Name, ...], ...] = ()
+    """NICs of each hop, in the order of ``order``: ``[sender's, receiver's]``, or ``[]`` for the ranks' own."""
 
 
 class BucketSpec(Spec):
