@@ -4,7 +4,6 @@ Facts about ports and devices are plain dictionaries, so that a look-up costs th
 NICs; the networkx graph answers questions about paths.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -131,8 +130,7 @@ class Fabric:
         for link in topology.links:
             first, second = split_end(link[0]), split_end(link[1])
             if first[0] in self._switches and second[0] in self._switches:
-                edge = self._core.add_edge(first[0], second[0])
-                self._core.edges[first[0], second[0], edge][_PORTS] = dict((first, second))
+                self._core.add_edges_from([(first[0], second[0], {_PORTS: dict((first, second))})])
             for (near, near_port), far in ((first, second), (second, first)):
                 if near not in self._switches:
                     continue
@@ -180,8 +178,10 @@ class Fabric:
             down.append(self._next(down[-1], after, wanted))
         return up[::-1] + down[1:]
 
-    def _next(self, level: Iterable[str], distances: dict[str, int], wanted: int) -> set[str]:
-        return {n for switch in level for n in self._core.neighbors(switch) if distances.get(n) == wanted}
+    def _next(self, level: set[str], distances: dict[str, int], wanted: int) -> set[str]:
+        nearer = (n for n, d in distances.items() if d == wanted)
+        # Not the neighbours of the level: a spine has thousands, nearly all of them elsewhere.
+        return {n for n in nearer if any(self._core.has_edge(n, switch) for switch in level)}
 
 
 def _port(switch: str, port: str) -> SwitchPort:
