@@ -4,7 +4,7 @@ For one component (rings and the switches that their taps and capture ports stan
 
     x[t,c]  tap t is mirrored to capture port c of its switch          binary
     y[h,t]  hop h counts for its ring, as seen at tap t                0..1 (binary with copies_apart)
-    d[h]    copies of hop h beyond the first                           >= 0
+    d[h]    copies of hop h beyond the first                           integer
     s[c]    a session to capture port c exists                         binary
     w[s]    switch s has a session                                     binary
 
@@ -13,8 +13,8 @@ For one component (rings and the switches that their taps and capture ports stan
     each hop          sum_t y[h,t] <= 1                   one site a hop
     each ring         sum y >= hops needed
     each ring, domain sum y[h,t] over t in the domain <= 1               (copies_apart)
-    each capture port sum_t rate[t] x[t,c] <= capacity;  sum_t x[t,c] <= max sources;  x[t,c] <= s[c] <= w
-    each switch       sum_c s[c] <= max sessions
+    each capture port sum_t rate[t] x[t,c] <= capacity s[c];  sum_t x[t,c] <= max sources s[c];  x[t,c] <= s[c]
+    each switch       sum_c s[c] <= max sessions;  sum_c s[c] <= n w[s];  of two equal capture ports the first is first
     each hop          d[h] >= sum of x[t,c] over its taps - 1
 
 With x integral and no copies_apart, what remains of y is a flow problem with integral vertices: no branching on y.
@@ -22,9 +22,10 @@ With x integral and no copies_apart, what remains of y is a flow problem with in
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 
-from flowcheck_net.plan.problem import PlanningProblem
+from flowcheck_net.plan.problem import PlanningProblem, SwitchLimits
 
 Terms = dict[int, int]
 """Column -> coefficient."""
@@ -151,7 +152,7 @@ def _coverage(problem: PlanningProblem, component: Component, programme: Program
             continue
         copies = [(x, 1) for tap in hop.taps for _, x in chosen.get(tap, ())]
         if len(hop.taps) > 1 and hop.size:
-            extra = programme.column(upper=len(hop.taps), integer=False)
+            extra = programme.column(upper=len(hop.taps))
             programme.row([*copies, (extra, -1)], upper=1)
             duplicate[extra] = hop.size
         counts = _count(problem, number, chosen, programme)
@@ -205,19 +206,44 @@ def _sessions(
             continue
         switch = programme.column()
         touched.append(switch)
-        here: list[int] = []
         for capture in used:
-            session = programme.session[capture] = programme.column()
-            here.append(session)
-            sources = to_capture[capture]
-            rates = [(x, problem.taps[tap].rate) for tap, x in sources]
-            programme.carry[capture] = programme.row(rates, upper=problem.captures[capture].capacity)
-            programme.hold[capture] = programme.row(((x, 1) for _, x in sources), upper=limits.max_sources)
-            for _, x in sources:
-                programme.row([(x, 1), (session, -1)], upper=0)
-            programme.row([(session, 1), (switch, -1)], upper=0)
-        programme.slots[limits.name] = programme.row(((session, 1) for session in here), upper=limits.max_sessions)
+            programme.session[capture] = programme.column()
+            _session(problem, programme, capture, to_capture[capture], limits)
+        here = [(programme.session[capture], 1) for capture in used]
+        programme.slots[limits.name] = programme.row(here, upper=limits.max_sessions)
+        programme.row([*here, (switch, -len(here))], upper=0)
+        for one, two in pairwise(used):
+            if _twins(problem, one, two):
+                programme.row([(programme.session[two], 1), (programme.session[one], -1)], upper=0)
     return touched
+
+
+def _session(
+    problem: PlanningProblem,
+    programme: Programme,
+    capture: int,
+    sources: Sequence[tuple[int, int]],
+    limits: SwitchLimits,
+) -> None:
+    """Bandwidth and sources of one capture port, as (tap, column of x).
+
+    Both limits hold for the session's column times the limit, not for the limit alone: so half a session has half the
+    room, and the solver's first bound is close to the truth.
+    """
+    session = programme.session[capture]
+    rates = [(x, problem.taps[tap].rate) for tap, x in sources]
+    room = min(problem.captures[capture].capacity, sum(rate for _, rate in rates))
+    most = min(limits.max_sources, len(sources))
+    programme.carry[capture] = programme.row([*rates, (session, -room)], upper=0)
+    programme.hold[capture] = programme.row([*((x, 1) for _, x in sources), (session, -most)], upper=0)
+    for _, x in sources:
+        programme.row([(x, 1), (session, -1)], upper=0)
+
+
+def _twins(problem: PlanningProblem, one: int, two: int) -> bool:
+    """May the two capture ports change places in any plan? Then the first is used first."""
+    alike = problem.captures[one].capacity == problem.captures[two].capacity
+    return alike and all((one in ring.captures) == (two in ring.captures) for ring in problem.rings)
 
 
 def _mirrored(problem: PlanningProblem, programme: Programme) -> Terms:

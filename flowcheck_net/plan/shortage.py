@@ -4,6 +4,7 @@ Each question is the planning programme with that limit softened and its excess 
 proposed were tried in the problem and found to do.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -90,14 +91,17 @@ def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
     return Shortage(", ".join(words), _more_ports(problem, tuple(excess)))
 
 
-def _more_ports(problem: PlanningProblem, switches: tuple[str, ...]) -> str:
-    """The slowest and then fewest new capture ports on each of the switches that were tried and found to do."""
+def _more_ports(problem: PlanningProblem, short: tuple[str, ...]) -> str:
+    """The slowest, then fewest, new capture ports that were tried and found to do: where it is short, or everywhere."""
     offers = [(1, gbps) for gbps in _SPEEDS] + [(count, _SPEEDS[-1]) for count in range(2, _MOST_PORTS + 1)]
-    for count, gbps in offers:
-        if _solvable(with_captures(problem, switches, gbps, count)):
+    everywhere = tuple(sorted({capture.switch for capture in problem.captures}))
+    for switches in dict.fromkeys((short, everywhere)):
+        first = bisect_left(offers, True, key=lambda o: _solvable(with_captures(problem, switches, o[1], o[0])))
+        if first < len(offers):
+            count, gbps = offers[first]
             ports = f"one more {gbps}G capture port" if count == 1 else f"{count} more {gbps}G capture ports"
             return f"{ports} on {_each(switches)}"
-    return f"more capture bandwidth and the sessions for it on {_each(switches)}"
+    return f"more capture bandwidth and the sessions for it on {_each(short)}"
 
 
 def _solvable(problem: PlanningProblem) -> bool:

@@ -15,7 +15,7 @@ Cost = tuple[int, int, int, int]
 def random_problem(seed: int, *, apart: bool = False) -> PlanningProblem:
     """At most seven taps on two switches, three capture ports, three rings; sizes are large and irregular."""
     dice = random.Random(seed)
-    switches = [SwitchName(f"s{n}") for n in range(dice.choice([1, 2]))]
+    switches = [SwitchName(f"s{n}") for n in range(dice.choice([2, 3] if apart else [1, 2]))]
     captures = tuple(
         sorted(
             Capture(
@@ -42,7 +42,7 @@ def random_problem(seed: int, *, apart: bool = False) -> PlanningProblem:
             for n in range(dice.randint(4, 7))
         )
     )
-    rings, hops = _rings(dice, len(taps), len(captures))
+    rings, hops = _rings(dice, len(taps), len(captures), most=1 if apart else 2)
     return PlanningProblem(
         job="job",
         extra_step=False,
@@ -59,12 +59,12 @@ def random_problem(seed: int, *, apart: bool = False) -> PlanningProblem:
     )
 
 
-def _rings(dice: random.Random, taps: int, captures: int) -> tuple[tuple[RingNeed, ...], tuple[Hop, ...]]:
+def _rings(dice: random.Random, taps: int, captures: int, most: int) -> tuple[tuple[RingNeed, ...], tuple[Hop, ...]]:
     rings: list[RingNeed] = []
     hops: list[Hop] = []
     for number in range(dice.choice([1, 2, 3])):
         size = dice.randint(2, 5)
-        copies = 1 if size == 2 else dice.choice([1, 1, 2])
+        copies = 1 if size == 2 else dice.choice([1, 1, most])
         allowed = tuple(c for c in range(captures) if dice.random() < 0.85)
         rings.append(RingNeed(GroupName(f"dp{number}"), Channel(0), size, 2, copies, copies + 1, size, allowed))
         for index in range(size):
