@@ -26,7 +26,7 @@ from flowcheck_net.errors import (
     StateUnknown,
 )
 from flowcheck_net.ids import SwitchName
-from flowcheck_net.intent import Step, StepKind
+from flowcheck_net.intent import Step, StepKind, SwitchState
 from flowcheck_net.plan.plan import Plan
 
 
@@ -181,7 +181,7 @@ class _Change:
     def _read_back(self, target: Target, fault: DriverError | None) -> None:
         name = target.address.name
         try:
-            now = self._reach.insist(lambda: self._reach.read(target.address)).state
+            now = self._read_after(target, fault)
             left = differences(name, self._job, target.wanted, now.owned)
             if left:
                 raise fault or StateUnknown(name, f"read back: {sentence(left)}")
@@ -191,6 +191,16 @@ class _Change:
         except DriverError as error:
             self._reach.tell(Event(name, "failed", error.message))
             raise
+
+    def _read_after(self, target: Target, fault: DriverError | None) -> SwitchState:
+        try:
+            return self._reach.insist(lambda: self._reach.read(target.address)).state
+        except DriverError as error:
+            if fault is None:
+                raise
+            # What broke the write tells more than why the switch cannot be read now; both are needed.
+            both = f"{_bare(fault)}, then it could not be read back: {_bare(error)}"
+            raise StateUnknown(target.address.name, both) from error
 
     def _undo(self, failures: Sequence[DriverError]) -> None:
         """Restore every switch that was touched; always raises RolledBack or NotRolledBack."""
@@ -236,6 +246,10 @@ def restore_all(journal: Journal, reach: Reach, run_id: int, job: str, switches:
                 f"{switch.address.name}: our sessions are restored, foreign ones changed meanwhile: {changes}"
             )
     return failures
+
+
+def _bare(error: DriverError) -> str:
+    return error.message.removeprefix(f"{error.switch}: ")
 
 
 def _wishes(plan: Plan, journal: Journal, forget: Collection[SwitchName]) -> tuple[Wish, ...]:

@@ -77,9 +77,10 @@ class Teller:
 
     def __call__(self, event: "Event") -> None:
         """One thing happened."""
-        self._events.append({"switch": event.switch, "result": event.result, "detail": event.detail})
+        detail = event.detail.removeprefix(f"{event.switch}: ")
+        self._events.append({"switch": event.switch, "result": event.result, "detail": detail})
         if not self._quiet:
-            line = f"{event.switch or 'verdict'}: {event.result}" + (f": {event.detail}" if event.detail else "")
+            line = f"{event.switch or 'verdict'}: {event.result}" + (f": {detail}" if detail else "")
             styled(line, STYLES.get(event.result, ""))
 
     def to_json(self) -> dict[str, object]:

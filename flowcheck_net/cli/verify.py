@@ -60,7 +60,7 @@ def _verdict(report: "VerifyReport") -> str:
 
 def _show(switch: "SwitchVerdict") -> None:
     if switch.failure:
-        styled(f"{switch.switch}: unknown: {switch.failure}", "red")
+        styled(f"{switch.switch}: unknown: {switch.failure.removeprefix(f'{switch.switch}: ')}", "red")
         return
     state = "drift" if switch.differences else "accepted"
     styled(f"{switch.switch}: {state}: {len(switch.counts)} sessions planned, {switch.foreign} foreign", "bold")
