@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,7 +18,10 @@ from flowcheck_net.spec.explain import explain
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.policy import Policy
 from flowcheck_net.spec.topology import Topology
-from flowcheck_net.spec.yamlpos import Document, Fault, read_document
+from flowcheck_net.spec.yamlpos import DocPath, Document, Fault, read_document
+
+FILL = "FILL"
+"""What an importer writes where its source could not tell a value. No file is valid before all of them are replaced."""
 
 KINDS: dict[str, type[Spec]] = {"topology": Topology, "job": JobSpec, "policy": Policy}
 
@@ -76,6 +79,17 @@ def load_specs(topology: Path, job: Path, policy: Path) -> Specs:
     return Specs(fabric.spec, work.spec, rules.spec)
 
 
+def load_topology(path: Path) -> Topology:
+    """Read and check a topology by itself. Raises SpecError with every problem of it."""
+    problems: list[Problem] = []
+    fabric = _read(path, Topology, problems)
+    if fabric is not None:
+        problems += fabric.problems(check_topology(fabric.spec))
+    if problems or fabric is None:
+        raise SpecError(problems)
+    return fabric.spec
+
+
 def load_yaml(path: Path) -> Any:  # noqa: ANN401 - any YAML value
     """Any other YAML file (a platform table) as plain dicts, tuples and scalars. Raises SpecError."""
     return read_document(path).tree
@@ -95,12 +109,29 @@ def _read(path: Path, model: type[_S], problems: list[Problem]) -> _Read[_S] | N
     """The file as ``model``; None where it does not fit, with the reasons added to ``problems``."""
     try:
         document = read_document(path)
+        blanks = [document.problem(fault) for fault in _blanks(document.tree, ())]
+        if blanks:
+            problems += blanks
+            return None
         return _Read(document, model.model_validate(document.tree))
     except SpecError as error:
         problems.extend(error.problems)
     except ValidationError as error:
         problems.extend(document.problem(fault) for fault in explain(error, model))
     return None
+
+
+def _blanks(tree: Any, path: DocPath) -> Iterator[Fault]:  # noqa: ANN401 - any YAML value
+    """Every value that an importer left open."""
+    if tree == FILL:
+        name = next((part for part in reversed(path) if isinstance(part, str)), "")
+        yield Fault(path, f"{name or 'this value'} is still to be filled in", f"replace {FILL} by the real value")
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _blanks(value, (*path, key))
+    elif isinstance(tree, tuple):
+        for i, value in enumerate(tree):
+            yield from _blanks(value, (*path, i))
 
 
 def _digest(spec: Spec) -> str:

@@ -1,6 +1,6 @@
 """YAML with positions: a plain tree for pydantic, and the line and column of every key and value."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,22 @@ def read_document(path: Path) -> Document:
         SpecError: the file is missing, no regular file, not UTF-8, empty, not valid YAML, repeats a key, or expands
             beyond the limit.
     """
-    return parse_document(_read_text(path), str(path))
+    return parse_document(read_text(path), str(path))
 
 
-def parse_document(text: str, source: str) -> Document:
-    """Read YAML text; ``source`` is the file name for messages. Raises SpecError like ``read_document``."""
+def parse_document(text: str, source: str, *, prepare: Callable[[Node], None] | None = None) -> Document:
+    """Read YAML text; ``source`` is the file name for messages. Raises SpecError like ``read_document``.
+
+    ``prepare`` may change the nodes before they become values (merge keys of foreign files).
+    """
     yaml = YAML(typ="safe", pure=True)
     try:
         root = yaml.compose(text)
         if root is None:
             raise SpecError([Problem(source, 0, 0, "", "the file is empty", "copy one from topologies/two-host")])
         _refuse_bomb(root, source)
+        if prepare is not None:
+            prepare(root)
         builder = _Builder(yaml)
         tree = builder.build(root, ())
     except RecursionError:
@@ -104,7 +109,9 @@ def parse_document(text: str, source: str) -> Document:
     return document
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of an input file. Raises SpecError: missing, no regular file, too large, or not UTF-8."""
+
     def stop(message: str, cure: str = "", line: int = 0, column: int = 0) -> SpecError:
         return SpecError([Problem(str(path), line, column, "", message, cure)])
 
