@@ -36,7 +36,7 @@ class Nccl:
     protocol: Protocol
     channels: int
     threads: int
-    """Threads of a channel's block; it sets the chunk size up to 2.19."""
+    """Working threads of a channel's block, without Simple's extra warp; they set the chunk size up to 2.21."""
     extra_step: bool
     """The patched all-reduce whose all-gather half sends N chunks instead of N-1."""
     qps_per_connection: int
