@@ -120,7 +120,8 @@ static int take_tail(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 	return 0;
 }
 
-// A piece will begin at `position`: what the piece before it has above that becomes a piece of its own. -ENOMEM.
+// A piece will begin at `position`: what the piece before it has above that becomes a piece of its own. The end of the piece
+// before may then lie beyond; the piece that follows bounds it. -ENOMEM.
 static int make_way(struct fck_pieces *pieces, const struct fck_ranges *seen, uint64_t before, int64_t position)
 {
 	int rc;
@@ -131,8 +132,6 @@ static int make_way(struct fck_pieces *pieces, const struct fck_ranges *seen, ui
 	if (rc != 0)
 		return rc;
 	pieces->items[before].last = fck_ranges_below(seen, position);
-	if (pieces->items[before].expected < 0)
-		pieces->items[before].end = FCK_OPEN;
 	return 0;
 }
 

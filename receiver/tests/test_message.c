@@ -167,6 +167,28 @@ TEST(test_retransmitted_packets_count_once)
 	fck_free(core);
 }
 
+// A RETH length that what follows contradicts: the later message wins its place.
+TEST(test_message_inside_the_length_of_another)
+{
+	struct fck_core *core = core_make();
+	struct fck_flow flow;
+
+	write_part(core, OP_WRITE_FIRST, 10, MTU, 10 * MTU, 0);
+	write_part(core, OP_WRITE_MIDDLE, 15, MTU, 0, 0);
+	write_part(core, OP_WRITE_ONLY_IMM, 12, 16, 16, 16);
+	flow = core_flow(core);
+	assert_int_equal(flow.messages_count, 3);
+	assert_int_equal(flow.messages[0].packets, 1);
+	assert_int_equal(flow.messages[0].expected_packets, 10);
+	assert_int_equal(flow.messages[1].position, 12);
+	assert_int_equal(flow.messages[1].packets, 1);
+	assert_int_equal(flow.messages[2].position, 15);
+	assert_int_equal(flow.messages[2].bytes, -1);
+	assert_int_equal(flow.messages[2].expected_packets, -1);
+	assert_int_equal(flow.messages[2].opcode, OP_WRITE_MIDDLE);
+	fck_free(core);
+}
+
 // ---- the naive reader
 
 #define PACKETS 300
@@ -344,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_capture_ends_inside_a_message_of_unknown_length),
 		cmocka_unit_test(test_first_comes_late),
 		cmocka_unit_test(test_retransmitted_packets_count_once),
+		cmocka_unit_test(test_message_inside_the_length_of_another),
 		cmocka_unit_test(test_against_naive_reader),
 	};
 

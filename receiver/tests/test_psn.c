@@ -222,6 +222,21 @@ TEST(test_other_icrc_is_no_mirror_duplicate)
 	fck_free(feeder.core);
 }
 
+// A run is a mirror's only if every packet of it is.
+TEST(test_rewind_after_a_duplicate)
+{
+	struct wish wish = {.opcode = OP_WRITE_ONLY, .psn = 11, .payload = 100, .reth_length = 100, .icrc = 77};
+	struct feeder feeder = feeder_make();
+	struct fck_flow flow;
+
+	FEED(&feeder, 10, 11, 10, 12);
+	core_feed(feeder.core, feeder.now, &wish);
+	FEED(&feeder, 12, 13);
+	flow = core_flow(feeder.core);
+	assert_tally(&flow, 2, 1, 0);
+	fck_free(feeder.core);
+}
+
 // Packets that carry PSNs of other sequences: not one gap may come of them.
 TEST(test_other_sequences_make_no_gaps)
 {
@@ -419,6 +434,7 @@ int main(void)
 		cmocka_unit_test(test_double_mirroring_with_delay),
 		cmocka_unit_test(test_triple_mirroring),
 		cmocka_unit_test(test_other_icrc_is_no_mirror_duplicate),
+		cmocka_unit_test(test_rewind_after_a_duplicate),
 		cmocka_unit_test(test_other_sequences_make_no_gaps),
 		cmocka_unit_test(test_read_with_known_mtu),
 		cmocka_unit_test(test_read_with_unknown_mtu),

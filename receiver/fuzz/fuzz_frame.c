@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fuzz target: the input is a row of frames, each with a head of four bytes: captured length (2, little-endian), how many
+// bytes longer the frame was on the wire, and microseconds since the frame before. Whatever comes, the counters add up
+// and the results are well formed; reading beyond a frame is for the address sanitizer to find.
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fck.h"
+
+#define HEAD 4
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static uint64_t sum(const uint64_t *counters, uint32_t count)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		total += counters[i];
+	return total;
+}
+
+static uint64_t seen_between(const struct fck_flow *flow, int64_t first, int64_t last)
+{
+	uint64_t packets = 0;
+
+	for (uint64_t i = 0; i < flow->seen_count; i++) {
+		int64_t from = flow->seen[i].first > first ? flow->seen[i].first : first;
+		int64_t to = flow->seen[i].last < last ? flow->seen[i].last : last;
+
+		packets += to >= from ? (uint64_t)(to - from) + 1 : 0;
+	}
+	return packets;
+}
+
+static void check_flow(const struct fck_flow *flow)
+{
+	uint64_t extra = 0, distinct = 0;
+
+	for (uint64_t i = 0; i < flow->seen_count; i++) {
+		require(flow->seen[i].first <= flow->seen[i].last);
+		require(i == 0 || flow->seen[i].first > flow->seen[i - 1].last + 1);
+		distinct += (uint64_t)(flow->seen[i].last - flow->seen[i].first) + 1;
+	}
+	for (uint64_t i = 0; i < flow->repeats_count; i++) {
+		require(i == 0 || flow->repeats[i].position > flow->repeats[i - 1].position);
+		require(seen_between(flow, flow->repeats[i].position, flow->repeats[i].position) == 1);
+		extra += flow->repeats[i].copies;
+	}
+	require(extra == flow->retransmitted + flow->duplicated);
+	for (uint64_t i = 0; i < flow->missing_count; i++) {
+		const struct fck_missing *missing = &flow->missing[i];
+
+		require(missing->packets > 0);
+		require(seen_between(flow, missing->position, missing->position + (int64_t)missing->packets - 1) == 0);
+	}
+	for (uint64_t i = 0; i < flow->gaps_count; i++)
+		require(flow->gaps[i].filled <= flow->gaps[i].packets);
+	for (uint64_t i = 0; i < flow->messages_count; i++) {
+		const struct fck_message *message = &flow->messages[i];
+
+		require(i == 0 || message->position > flow->messages[i - 1].position);
+		require(message->packets > 0 && message->packets <= distinct);
+		require(seen_between(flow, message->position, message->position) == 1);
+		require(message->first_time <= message->last_time);
+	}
+}
+
+static void check(struct fck_core *core)
+{
+	struct fck_capture capture;
+	uint64_t packets = 0;
+
+	require(fck_finish(core) == 0);
+	require(fck_capture_get(core, 0, &capture) == 0);
+	require(sum(capture.frames, FCK_FRAME_KINDS) == capture.packets);
+	for (uint32_t i = 0; i < fck_flow_count(core); i++) {
+		struct fck_flow flow;
+
+		require(fck_flow_get(core, i, &flow) == 0);
+		check_flow(&flow);
+		packets += sum(flow.packets, FCK_CLASSES);
+	}
+	require(packets + capture.attributes[FCK_ATTRIBUTE_FLOW_REFUSED] == capture.frames[FCK_FRAME_ROCEV2]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fck_config config = {.max_flows = 8};
+	struct fck_core *core;
+	uint64_t now = 0;
+
+	require(fck_new(&config, &core) == 0);
+	require(fck_capture_add(core, "fuzz") == 0);
+	while (size >= HEAD) {
+		uint32_t captured = (uint32_t)data[0] | (uint32_t)data[1] << 8, longer = data[2];
+		uint8_t *exact;
+
+		now += data[3] * UINT64_C(1000);
+		data += HEAD;
+		size -= HEAD;
+		captured = captured > size ? (uint32_t)size : captured;
+		exact = malloc(captured > 0 ? captured : 1);
+		require(exact != NULL);
+		memcpy(exact, data, captured);
+		require(fck_frame(core, 0, now, exact, captured, captured + longer) == 0);
+		free(exact);
+		data += captured;
+		size -= captured;
+	}
+	check(core);
+	fck_free(core);
+	return 0;
+}
