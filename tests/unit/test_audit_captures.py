@@ -48,7 +48,7 @@ def test_one_direction_is_a_gap_that_names_the_chunk_of_the_other_hop() -> None:
         "chunk 1 of bucket0 (16 of 16 packets) is carried fully reduced only by hop 1->0, not observed" in ring.reason
     )
     # the broadcast of 40 000 B, two small messages before it, and the point-to-point connection beside it
-    uses = {f.dest_qp: (f.use, f.broadcasts, f.unrecognised) for f in report.flows}
+    uses = {int(f.dest_qp): (f.use, f.broadcasts, f.unrecognised) for f in report.flows}
     assert uses[0x61A] == (FlowUse.RING, 1, 2)
     assert uses[0x61F] == (FlowUse.OTHER, 0, 0)
     assert uses[0x619] == (FlowUse.CONTROL, 0, 0)
