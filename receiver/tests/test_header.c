@@ -176,8 +176,10 @@ TEST(test_ll_flag)
 	frame_make(&frame, &wish);
 	fck_parse(frame.data, frame.size, frame.size, &packet);
 	assert_int_equal(packet.ll_flag, -1);
-	wish.payload = wish.reth_length = 12; // less than a line
+	wish.payload = wish.reth_length = 12; // less than a line; what looks like its second flag is the ICRC
+	wish.icrc = 0x07000000;
 	frame_make(&frame, &wish);
+	frame.data[frame.bth + 12 + 16 + 4] = 7;
 	fck_parse(frame.data, frame.size, frame.size, &packet);
 	assert_int_equal(packet.ll_flag, -1);
 }
