@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
+from flowcheck_net.audit.scan import scan
 from flowcheck_net.audit.settle import settle
 from flowcheck_net.receive.records import Message
 
@@ -54,7 +55,7 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
         pattern: One iteration.
         broadcasts: Sizes of declared messages that may stand between iterations.
     """
-    bases, others = _scan(track, pattern, broadcasts)
+    bases, others = scan(track, pattern, broadcasts)
     ambiguous = ""
     if pattern.self_similar:
         bases, ambiguous = settle(track, pattern, bases, others)
@@ -63,79 +64,6 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
     return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous)
-
-
-def _scan(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> tuple[list[int], list[Message]]:
-    """Bases that observed messages confirm, in order, and the messages outside."""
-    bases: list[int] = []
-    others: list[Message] = []
-    end = 0 if track.first == 0 else None
-    index = 0
-    rare: list[Message] = []
-    while index < len(track.known):
-        message = track.known[index]
-        base = _ahead(track, pattern, message, bases, end)
-        if base is None and pattern.indices_of(message):
-            base = _search(track, pattern, message, end, broadcasts, rare)
-        if base is None:
-            others.append(message)
-            end = message_end(message)
-            index += 1
-        else:
-            bases.append(base)
-            end = base + pattern.span
-            index = track.next_index(end)
-    return bases, others
-
-
-def _ahead(track: Track, pattern: Pattern, message: Message, bases: Sequence[int], end: int | None) -> int | None:
-    """The base right behind what came before, or whole spans behind the last iteration, where one of them fits."""
-    ahead = [end] if end is not None and end <= message.position < end + pattern.span else []
-    if bases:
-        ahead.append(bases[-1] + (message.position - bases[-1]) // pattern.span * pattern.span)
-    for base in ahead:
-        if track.fits_cleanly(pattern, base) or track.fit(pattern, base).in_step:
-            return base
-    return None
-
-
-def _search(
-    track: Track, pattern: Pattern, message: Message, end: int | None, broadcasts: frozenset[int], rare: list[Message]
-) -> int | None:
-    """The cleanest base at any offset of the pattern: most messages explained, then nearest to the message.
-
-    The rarest size among the next messages anchors the search, so that long runs of equal chunks stay cheap. ``rare``
-    keeps it from one search to the next.
-    """
-    best: tuple[int, int] | None = None
-    for base in _bases_around(pattern, message, _anchor(track, pattern, message, rare)):
-        allowed = (end is None or base >= end) and message.position - base in pattern.starts
-        matches = track.fits_cleanly(pattern, base) if allowed else 0
-        if matches and not _may_be_broadcast(pattern, message, matches, broadcasts):
-            best = max(best or (0, base), (matches, base))
-    return best[1] if best else None
-
-
-def _anchor(track: Track, pattern: Pattern, message: Message, rare: list[Message]) -> Message:
-    """A message from this one on, less than an iteration away, whose size has few places in the pattern."""
-    if not rare or not message.position <= rare[0].position < message.position + pattern.span:
-        near = [m for m in track.between(message.position, message.position + pattern.span) if pattern.indices_of(m)]
-        rare[:] = [min(near, key=lambda m: (len(pattern.indices_of(m)), m.position))]
-    return rare[0]
-
-
-def _bases_around(pattern: Pattern, message: Message, anchor: Message) -> Sequence[int]:
-    """Bases that put ``message`` inside the iteration and ``anchor`` at a place of its size."""
-    found = set()
-    for index in pattern.indices_of(anchor):
-        base = anchor.position - pattern.offsets[index]
-        found.add(base + (message.position - base) // pattern.step * pattern.step)
-    return sorted(found, reverse=True)
-
-
-def _may_be_broadcast(pattern: Pattern, message: Message, matches: int, broadcasts: frozenset[int]) -> bool:
-    """Does the iteration rest on one message that may as well be a declared broadcast?"""
-    return matches == 1 and len(pattern.sizes) > 1 and message.bytes in broadcasts
 
 
 def _with_inferred(

@@ -106,3 +106,16 @@ def test_ranges() -> None:
     assert clip([(0, 3), (5, 9)], 2, 6, shift=-2) == ((0, 1), (3, 4))
     assert holes([(0, 3), (5, 9)], 2, 12) == ((4, 4), (10, 12))
     assert size([(0, 3), (5, 9)]) == 9
+
+
+def test_a_head_that_fits_at_two_places_is_placed_where_the_rest_fits_too() -> None:
+    """3 ranks, extra step. From the last message on, a base 47 packets later fits three messages, but not the rest."""
+    messages = expect(world.job(3, [10_000], extra=True), None).hops[0].messages
+    assert [m.packets for m in messages] == [15, 32, 32, 15, 32]
+    made = world.Line(world.address(0), world.address(1), 5)
+    for number in range(2):
+        for m in messages:
+            made.send(m.wire_bytes, number * world.SECOND)
+    made.lost = set(range(80))
+    found = place(Track(made.flow()), pattern_of(messages, 0, True), NONE)
+    assert [w.base for w in found.windows] == [0, 126]
