@@ -1,12 +1,16 @@
 """One hand-made case for each verdict and each way a capture can mislead; the comments work the numbers out."""
 
+from dataclasses import replace
+
 import pytest
 
 from flowcheck_net.audit.coverage import audit
+from flowcheck_net.audit.result import FlowUse
 from flowcheck_net.audit.verdict import FindingKind, Verdict, worst
 from flowcheck_net.ids import Address, CapturePort
 from flowcheck_net.model.expect import expect
 from flowcheck_net.model.job import Protocol
+from flowcheck_net.receive.records import Cause, Missing
 from tests.doubles import audit_world as world
 
 # 5 000 floats, LL, 2 ranks, 1 channel: chunk 0 has 3 072 floats = 24 576 B on the wire = 24 packets of 1 024 B,
@@ -264,7 +268,10 @@ def test_one_message_of_another_length_is_a_finding() -> None:
     report = audit(expectation, world.records(wires.values()))
     assert report.verdict is Verdict.STALE
     assert not report.iterations[1].publishable
-    assert any("15400" in f.text or "15400" in ring.reason for f in report.findings for ring in report.rings)
+    lengths = [f for f in report.findings if f.kind is FindingKind.LENGTH]
+    assert [f.verdict for f in lengths] == [Verdict.STALE]
+    assert "RETH says 15400 B, expected 15424 B" in lengths[0].text
+    assert "1 on hop 0->1" in report.rings[1].reason
 
 
 def test_nothing_at_all_is_unknown() -> None:
@@ -389,3 +396,46 @@ def test_worst_follows_the_exit_codes() -> None:
     assert worst([Verdict.COVERED, Verdict.UNKNOWN]) is Verdict.UNKNOWN
     assert worst([Verdict.UNKNOWN, Verdict.DUPLICATE]) is Verdict.DUPLICATE
     assert worst([Verdict.GAP, Verdict.STALE, Verdict.UNPLANNED]) is Verdict.GAP
+
+
+def test_what_a_flow_misses_at_its_ends_explains_no_drops() -> None:
+    expectation, wires = run()
+    found = world.records(wires.values(), dropped=1)
+    end = Missing(80, 80, 80, 1, Cause.CAPTURE_END)
+    flows = (replace(found.flows[0], missing=(end,)), *found.flows[1:])
+    report = audit(expectation, replace(found, flows=flows))
+    assert verdicts(report) == [Verdict.UNKNOWN] * 2
+
+
+def test_an_immediate_that_is_not_the_length_is_no_iteration_of_ours() -> None:
+    """Up to NCCL 2.28 it is the length; from 2.29 on it may be a request number and is not looked at."""
+    for version, wanted in (((2, 18, 3), Verdict.STALE), ((2, 29, 2), Verdict.COVERED)):
+        expectation = world.planned(world.job(version=version), [0, 1])
+        wires = world.lines(expectation)
+        for number in range(2):
+            for h in expectation.hops:
+                for m in h.messages:
+                    wires[0, h.index].send(m.wire_bytes, number * world.SECOND, immediate=7)
+        assert audit(expectation, world.records(wires.values())).verdict is wanted
+
+
+def test_a_host_outside_talking_to_ours_is_other_traffic_and_not_foreign() -> None:
+    expectation, wires = run()
+    storage = world.Line(Address("10.9.9.1"), world.address(0), 0x77)
+    storage.send(4096, 0)
+    report = audit(expectation, world.records([*wires.values(), storage]))
+    assert report.verdict is Verdict.COVERED
+    assert [f.use for f in report.flows if f.dest_qp == 0x77] == [FlowUse.OTHER]
+
+
+def test_an_iteration_is_not_publishable_while_a_ring_was_never_seen() -> None:
+    # 5 000 floats on 2 channels: chunks of 16 384 and 7 232 B on channel 0, 16 384 and 0 B on channel 1
+    expectation = expect(world.job(channels=2), None)
+    wires = world.lines(expectation)
+    world.iterate(expectation, wires, 0)
+    report = audit(expectation, world.records([wires[0, 0], wires[0, 1]]))
+    assert [(r.channel, r.iteration, r.verdict) for r in report.rings] == [
+        (0, 0, Verdict.COVERED),
+        (1, None, Verdict.UNKNOWN),
+    ]
+    assert [i.publishable for i in report.iterations] == [False]
