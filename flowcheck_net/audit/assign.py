@@ -117,15 +117,21 @@ def _by_pattern(
 
 
 def _evidence(trial: Assigned, broadcasts: frozenset[int]) -> tuple[int, int]:
-    """Messages with data that confirm the places, and messages that nothing explains. Empty ones prove nothing."""
+    """Messages that confirm the places, and messages that nothing explains.
+
+    Empty messages prove nothing, except of a slot that carries no others, on a flow that shows nothing else.
+    """
     pattern = trial.slot.pattern
+    empty = not any(pattern.sizes)
     matches = strange = 0
     for track, placement in trial.flows:
         strange += sum(m.bytes not in broadcasts for m in placement.others)
+        if empty and (strange or placement.unplaced):
+            return 0, strange
         for window in placement.windows:
             if window.base is not None:
                 inside = track.between(window.base, window.base + pattern.span)
-                matches += sum(bool(m.bytes) for m in inside) - window.conflicts
+                matches += sum(empty or bool(m.bytes) for m in inside) - window.conflicts
     return max(0, matches), strange
 
 

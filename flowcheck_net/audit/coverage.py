@@ -15,7 +15,7 @@ from flowcheck_net.audit.pattern import Pattern
 from flowcheck_net.audit.ranges import Ranges, holes, merge
 from flowcheck_net.audit.result import AuditReport, HopResult, IterationResult, RingResult
 from flowcheck_net.audit.survey import SlotKey, Survey, slot_key, survey
-from flowcheck_net.audit.unseen import unseen
+from flowcheck_net.audit.unseen import unseen, untold
 from flowcheck_net.audit.verdict import Verdict, worst
 from flowcheck_net.ids import CapturePort, Channel, GroupName
 from flowcheck_net.model.expect import Expectation, ExpectedHop
@@ -106,10 +106,14 @@ class _Ring:
 
     def results(self) -> list[RingResult]:
         """One result an iteration; a single one without number where no iteration of the whole run was found."""
+        untellable = untold(self.hops, self.expectation.wire)
+        if untellable:
+            return [RingResult(self.group, self.channel, None, Verdict.UNKNOWN, untellable, (), (), 0, 0)]
         keys = {table.key for tables in self.tables.values() for table in tables}
         verdict, reason = unseen(self.hops, self.sighted, self.expectation.planned)
-        silent = self.sighted.iterations == 0 or verdict is Verdict.STALE or not self._watched()
-        if silent and not keys & self.sighted.sightings.keys():
+        idle = not any(hop.messages for hop in self.hops)
+        silent = verdict is Verdict.STALE or not (idle or self._watched())
+        if (silent or self.sighted.iterations == 0) and not keys & self.sighted.sightings.keys():
             return [RingResult(self.group, self.channel, None, verdict, reason, (), (), 0, 0)]
         return [self._result(number) for number in range(self.sighted.iterations)]
 

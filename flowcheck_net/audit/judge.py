@@ -88,6 +88,8 @@ def _duplicate(facts: Facts) -> tuple[Verdict, str] | None:
 def _complete(facts: Facts) -> tuple[Verdict, str]:
     counted = [hop for hop in facts.hops if hop.planned or hop.observed]
     packets = facts.union.packets
+    if not any(hop.expected.packets for hop in facts.hops):
+        return Verdict.COVERED, "this channel has no message of any bucket: nothing to see"
     torn = [hop for hop in counted if not hop.complete]
     if not torn:
         seen = sum(hop.seen.packets for hop in counted)

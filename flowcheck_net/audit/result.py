@@ -73,7 +73,7 @@ class HopResult:
     @property
     def complete(self) -> bool:
         """Every expected packet was seen."""
-        return self.observed and not self.missing and self.seen == self.expected
+        return (self.observed or not self.expected.packets) and not self.missing and self.seen == self.expected
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from flowcheck_net.audit.result import FlowUse
 from flowcheck_net.ids import Address, Channel, GroupName
 from flowcheck_net.model.expect import Expectation
 from flowcheck_net.model.job import Wire
-from flowcheck_net.model.wire import broadcast_wire_sizes
+from flowcheck_net.model.wire import broadcast_wire_sizes, turns_untold
 from flowcheck_net.model.wire_qps import pieces
 from flowcheck_net.receive.records import Flow, Records
 
@@ -67,12 +67,15 @@ def survey(expectation: Expectation, records: Records) -> Survey:
         if has_data(flow):
             tracks[flow.source, flow.destination].append(Track(flow))
     slots: dict[Pair, list[Slot]] = defaultdict(list)
-    for slot in slots_of(expectation.hops, expectation.wire):
+    told = [hop for hop in expectation.hops if not turns_untold(expectation.wire, hop.channel, hop.messages)]
+    for slot in slots_of(told, expectation.wire):
         slots[slot.hop.source, slot.hop.destination].append(slot)
     assignments = [(pair, assign(found, tracks.get(pair, []), broadcasts)) for pair, found in sorted(slots.items())]
     assigned = {slot_key(a.slot): a for _, one in assignments for a in one.assigned}
     sightings, count = _number(assigned)
     ring_flows = {id(t.flow) for a in assigned.values() for t, p in a.flows if p.windows}
+    untold = {(hop.source, hop.destination) for hop in expectation.hops} - {(h.source, h.destination) for h in told}
+    ring_flows |= {id(track.flow) for pair in untold for track in tracks.get(pair, ())}
     left = {pair: one.left for pair, one in assignments if one.left}
     return Survey(
         iterations=count,

@@ -6,8 +6,22 @@ from flowcheck_net.audit.pattern import Track
 from flowcheck_net.audit.survey import Survey
 from flowcheck_net.audit.verdict import Verdict
 from flowcheck_net.model.expect import ExpectedHop
+from flowcheck_net.model.job import Wire
+from flowcheck_net.model.wire import turns_untold
 
 _SHOWN = 6
+
+
+def untold(hops: Sequence[ExpectedHop], wire: Wire) -> str:
+    """Why the iterations of a ring cannot be told apart, whatever is captured; empty where they can."""
+    for hop in hops:
+        why = turns_untold(wire, hop.channel, hop.messages)
+        if why:
+            return (
+                f"hop {hop.src_rank}->{hop.dst_rank}: {why}, which this version cannot follow: "
+                "nothing of this ring is proven"
+            )
+    return ""
 
 
 def unseen(hops: Sequence[ExpectedHop], sighted: Survey, planned: bool) -> tuple[Verdict, str]:
@@ -29,7 +43,7 @@ def changed(hop: ExpectedHop, sighted: Survey) -> Track | None:
     """A flow between the hop's addresses with at least as many messages as an iteration has, that is no ring's."""
     for track in sighted.left.get((hop.source, hop.destination), ()):
         writes = [m for m in track.known if m.immediate is not None]
-        if len(writes) >= len(hop.messages):
+        if len(writes) >= len(hop.messages) > 0:
             return track
     return None
 
