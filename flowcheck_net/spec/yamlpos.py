@@ -1,15 +1,23 @@
-"""YAML with positions: a plain tree for pydantic, and the line and column of every key and value."""
+"""YAML with positions: a plain tree for pydantic, and the line and column of every key and value.
+
+An ordinary document is read by libyaml into the tree alone (``yamlfast``). Only where something is unusual or wrong are
+its nodes made, which know their places: by ruamel, whose messages are the better ones, or by libyaml where the file is
+so large that ruamel would take minutes.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+import yaml as libyaml
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from flowcheck_net.errors import Problem, SpecError
+from flowcheck_net.spec import yamlfast
 
 PathPart = str | int
 DocPath = tuple[PathPart, ...]
@@ -17,6 +25,9 @@ DocPath = tuple[PathPart, ...]
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_EXTRA_NODES = 100_000
 """What aliases may add to a document when they are expanded; a "billion laughs" file asks for far more."""
+
+LARGE = 2 * 1024 * 1024
+"""Characters of a document whose nodes libyaml makes: ruamel reads about 0.1 million characters a second."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_SCALARS = frozenset(_TAG + t for t in ("str", "int", "float", "bool", "null"))
@@ -35,17 +46,22 @@ class Fault:
     """Point at the key and not at its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
-    """A YAML file as plain dicts, lists and scalars, with the way back to lines and columns."""
+    """A YAML file as plain dicts, tuples and scalars, with the way back to lines and columns."""
 
     file: str
     tree: Any
-    root: Node = field(repr=False)
+    text: str = field(repr=False)
+
+    @cached_property
+    def _root(self) -> Node:
+        """Made when a place is asked for: a file without faults needs none."""
+        return _nodes(self.text)
 
     def place(self, path: DocPath, *, at_key: bool = False) -> tuple[int, int]:
         """1-based line and column of the value at ``path``, or of the deepest part of it that exists."""
-        node, key = self.root, None
+        node, key = self._root, None
         for part in path:
             found = _child(node, part)
             if found is None:
@@ -81,24 +97,26 @@ def parse_document(text: str, source: str, *, prepare: Callable[[Node], None] | 
 
     ``prepare`` may change the nodes before they become values (merge keys of foreign files).
     """
-    yaml = YAML(typ="safe", pure=True)
+    if prepare is None:
+        tree = yamlfast.quick_tree(text)
+        if tree is not None:
+            return Document(source, tree, text)
     try:
-        root = yaml.compose(text)
+        root = _nodes(text)
         if root is None:
             raise SpecError([Problem(source, 0, 0, "", "the file is empty", "copy one from topologies/two-host")])
         _refuse_bomb(root, source)
         if prepare is not None:
             prepare(root)
-        builder = _Builder(yaml)
+        builder = _Builder()
         tree = builder.build(root, ())
     except RecursionError:
         raise SpecError([Problem(source, 0, 0, "", "nested too deeply")]) from None
-    except MarkedYAMLError as error:
+    except (MarkedYAMLError, libyaml.MarkedYAMLError) as error:
         raise SpecError([_syntax_problem(error, source)]) from None
-    except YAMLError as error:
+    except (YAMLError, libyaml.YAMLError) as error:
         first = " ".join(str(error).split())
         raise SpecError([Problem(source, 0, 0, "", f"not valid YAML: {first}")]) from None
-    document = Document(source, tree, root)
     if builder.faults:
         raise SpecError(
             [
@@ -106,7 +124,7 @@ def parse_document(text: str, source: str, *, prepare: Callable[[Node], None] | 
                 for node, f in builder.faults
             ]
         )
-    return document
+    return Document(source, tree, text)
 
 
 def read_text(path: Path) -> str:
@@ -138,7 +156,26 @@ def read_text(path: Path) -> str:
         raise stop(f"not UTF-8: byte 0x{data[error.start]:02x}", "save it as UTF-8", line, column) from None
 
 
-def _syntax_problem(error: MarkedYAMLError, source: str) -> Problem:
+def _nodes(text: str) -> Node:
+    """The root node; None where the document is empty. Raises ``YAMLError`` of ruamel or of PyYAML."""
+    root: Node = yamlfast.compose(text) if len(text) > LARGE else YAML(typ="safe", pure=True).compose(text)
+    return root
+
+
+def _is_mapping(node: Node) -> TypeGuard[MappingNode]:
+    """Of ruamel or PyYAML: their nodes have the same attributes."""
+    return isinstance(node, MappingNode | libyaml.MappingNode)
+
+
+def _is_sequence(node: Node) -> TypeGuard[SequenceNode]:
+    return isinstance(node, SequenceNode | libyaml.SequenceNode)
+
+
+def _is_scalar(node: Node) -> TypeGuard[ScalarNode]:
+    return isinstance(node, ScalarNode | libyaml.ScalarNode)
+
+
+def _syntax_problem(error: MarkedYAMLError | libyaml.MarkedYAMLError, source: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     begun = f" (begun in line {error.context_mark.line + 1})" if error.context_mark is not None else ""
     what = ": ".join(part for part in (f"{error.context or ''}{begun}".strip(), error.problem) if part)
@@ -148,11 +185,11 @@ def _syntax_problem(error: MarkedYAMLError, source: str) -> Problem:
 
 
 def _children(node: Node) -> Iterator[Node]:
-    if isinstance(node, MappingNode):
+    if _is_mapping(node):
         for key, value in node.value:
             yield key
             yield value
-    elif isinstance(node, SequenceNode):
+    elif _is_sequence(node):
         yield from node.value
 
 
@@ -184,33 +221,33 @@ def _refuse_bomb(root: Node, source: str) -> None:
 
 
 def _child(node: Node, part: PathPart) -> tuple[ScalarNode | None, Node] | None:
-    if isinstance(node, MappingNode):
+    if _is_mapping(node):
         for key, value in node.value:
-            if isinstance(key, ScalarNode) and key.value == part:
+            if _is_scalar(key) and key.value == part:
                 return key, value
-    elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
+    elif _is_sequence(node) and isinstance(part, int) and part < len(node.value):
         return None, node.value[part]
     return None
 
 
 def _is_blank(node: Node) -> bool:
     """A value that was not written has no place of its own (ruamel gives that of the next token)."""
-    return isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index
+    return _is_scalar(node) and node.start_mark.index == node.end_mark.index
 
 
 class _Builder:
     """Nodes -> plain Python values, collecting every fault on the way."""
 
-    def __init__(self, yaml: YAML) -> None:
-        self._constructor = yaml.constructor
+    def __init__(self) -> None:
+        self._constructor = YAML(typ="safe", pure=True).constructor
         self.faults: list[tuple[Node, Fault]] = []
 
     def build(self, node: Node, path: DocPath) -> Any:  # noqa: ANN401 - any YAML value
-        if isinstance(node, MappingNode) and node.tag == _TAG + "map":
+        if _is_mapping(node) and node.tag == _TAG + "map":
             return self._mapping(node, path)
-        if isinstance(node, SequenceNode) and node.tag == _TAG + "seq":
+        if _is_sequence(node) and node.tag == _TAG + "seq":
             return tuple(self.build(child, (*path, i)) for i, child in enumerate(node.value))
-        if isinstance(node, ScalarNode):
+        if _is_scalar(node):
             return self._scalar(node, path)
         return self._refuse(node, path, f"the YAML tag {node.tag} is not allowed", "remove it")
 
@@ -218,7 +255,7 @@ class _Builder:
         result: dict[str, Any] = {}
         first_lines: dict[str, int] = {}
         for key, value in node.value:
-            if not isinstance(key, ScalarNode) or key.tag not in _PLAIN_SCALARS:
+            if not _is_scalar(key) or key.tag not in _PLAIN_SCALARS:
                 self._refuse(
                     key, path, "a key must be a plain word", "merge keys and structured keys are not supported"
                 )
@@ -237,7 +274,7 @@ class _Builder:
         if node.tag not in _PLAIN_SCALARS:
             return self._refuse(node, path, f"the YAML tag {node.tag} is not allowed", "remove it, or quote the value")
         try:
-            return self._constructor.construct_object(node)
+            return self._constructor.construct_object(ScalarNode(node.tag, node.value, node.start_mark, node.end_mark))
         except (ValueError, OverflowError, YAMLError):
             return self._refuse(node, path, f"not a valid {node.tag.removeprefix(_TAG)}", "quote it if it is text")
 
