@@ -15,6 +15,7 @@ class LazyGroup(click.Group):
     commands_by_name: ClassVar[dict[str, tuple[str, str]]] = {
         "check": ("flowcheck_net.cli.check:command", "Check topology, job and policy files; every problem at once."),
         "schema": ("flowcheck_net.cli.schema:command", "Print the JSON Schema of an input file, for editors."),
+        "import": ("flowcheck_net.cli.import_:command", "Turn files of other tools into input files."),
         "plan": ("flowcheck_net.cli.plan:command", "Choose the observation points and write the plan."),
         "apply": ("flowcheck_net.cli.apply:command", "Program the planned mirror sessions; all switches or none."),
         "verify": ("flowcheck_net.cli.verify:command", "Compare the switches with the plan; change nothing."),
