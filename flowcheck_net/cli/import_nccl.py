@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from flowcheck_net.importers.nccl_communicators import Log
     from flowcheck_net.importers.nccl_job import Finding, GroupFacts
     from flowcheck_net.importers.nccl_nics import NameChoice
+    from flowcheck_net.importers.nccl_topology_xml import Affinity
     from flowcheck_net.importers.nccl_wire import BucketChoice, WireChoice
 
 _FILE = click.Path(path_type=Path)
@@ -167,3 +169,70 @@ def _summary(groups: Sequence["GroupFacts"]) -> str:
 
 def _findings(findings: Sequence["Finding"]) -> list[dict[str, str]]:
     return [{"name": finding.name, "words": finding.words} for finding in findings]
+
+
+@click.command("nccl-xml")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+def nccl_xml(files: Sequence[Path], *, as_json: bool) -> None:
+    """Show which NIC is nearest to each GPU (topology XML), and where each channel enters and leaves a host (graph XML).
+
+    NCCL writes them with NCCL_TOPO_DUMP_FILE and NCCL_GRAPH_DUMP_FILE; cloud images ship them for NCCL_TOPO_FILE.
+    """
+    from flowcheck_net.cli.output import emit_json
+    from flowcheck_net.importers.nccl_graph_xml import graphs
+    from flowcheck_net.importers.nccl_topology_xml import affinities
+    from flowcheck_net.importers.nccl_xml import read_xml
+
+    shown: list[dict[str, Any]] = []
+    for path in files:
+        root, source = read_xml(path), str(path)
+        if root.tag == "graphs":
+            shown.append({"file": source, "kind": "graph", "graphs": [asdict(one) for one in graphs(root, source)]})
+        else:
+            found = [_affinity(one) for one in affinities(root, source)]
+            shown.append({"file": source, "kind": "topology", "gpus": found})
+    if as_json:
+        emit_json({"files": shown})
+        return
+    for one in shown:
+        _show(one)
+
+
+def _affinity(one: "Affinity") -> dict[str, Any]:
+    gpu = one.gpu
+    return {
+        "bus_id": gpu.bus_id,
+        "dev": gpu.number,
+        "rank": gpu.rank,
+        "host_hash": gpu.host or None,
+        "nics": [{"name": nic.name or None, "bus_id": nic.bus_id or None, "dev": nic.number} for nic in one.nics],
+        "path": None if one.path is None else one.path.name,
+    }
+
+
+def _show(file: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    from flowcheck_net.cli.output import console
+
+    table = Table(title=file["file"], title_justify="left")
+    if file["kind"] == "topology":
+        for heading in ("gpu", "dev", "rank", "nearest NICs", "path"):
+            table.add_column(heading)
+        for gpu in file["gpus"]:
+            nics = ", ".join(nic["name"] or nic["bus_id"] or f"dev {nic['dev']}" for nic in gpu["nics"])
+            table.add_row(gpu["bus_id"], _or_dash(gpu["dev"]), _or_dash(gpu["rank"]), nics or "-", gpu["path"] or "-")
+    else:
+        for heading in ("graph", "pattern", "channel", "enters by NIC", "GPUs", "leaves by NIC"):
+            table.add_column(heading)
+        for graph in file["graphs"]:
+            for number, channel in enumerate(graph["channels"]):
+                gpus = " ".join(str(gpu) for gpu in channel["gpus"])
+                ends = _or_dash(channel["receive_nic"]), gpus, _or_dash(channel["send_nic"])
+                table.add_row(graph["name"], graph["pattern"], str(number), *ends)
+    console().print(table)
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)
