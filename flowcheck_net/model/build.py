@@ -1,113 +1,60 @@
 """Checked specs -> the job as all later steps need it."""
 
-from collections.abc import Mapping, Sequence
-
-from flowcheck_net.errors import Infeasible, PlanError
-from flowcheck_net.ids import Address, Channel, GroupName, HostName, NicName, Qpn, Rank
-from flowcheck_net.model.groups import data_parallel_groups
-from flowcheck_net.model.job import Broadcast, Bucket, Dtype, HopNics, Job, Nccl, Protocol, RankPlace, Ring, Wire
+from flowcheck_net.errors import PlanError
+from flowcheck_net.ids import Address, HostName, NicName, Rank
+from flowcheck_net.model.build_lanes import Addresses, build_lanes
+from flowcheck_net.model.groups import reduction_groups, shards
+from flowcheck_net.model.job import Broadcast, Bucket, BucketKind, Dtype, Job, Nccl, Protocol, RankPlace, Wire
+from flowcheck_net.model.strategy import refuse_invisible, refuse_unobservable
 from flowcheck_net.model.wire_protocol import geometry
-from flowcheck_net.spec.job import JobSpec, RingSpec
+from flowcheck_net.spec.job import BucketSpec, JobSpec
 from flowcheck_net.spec.topology import Topology
-
-_Addresses = Mapping[tuple[str, str], Address]
-"""(host, NIC) -> the address that ranks send from."""
 
 
 def build_job(job: JobSpec, topology: Topology) -> Job:
     """Join job and topology: places, groups, rings and what is on the wire.
 
     Raises:
-        Infeasible: a group's gradients never cross the network, so no observation point can see them; it names all such
-            groups.
+        Infeasible: whole gradients are never on the network (the strategy, the algorithm, or a group inside one host);
+            it names the groups, the reason and the way out.
         PlanError: the layout does not fit the ranks, or NCCL of this version cannot do what the file says.
     """
     addresses = {(h.name, n.name): Address(n.addresses[0]) for h in topology.hosts for n in h.nics}
     places = _places(job, addresses)
-    groups = data_parallel_groups(job)
-    _refuse_invisible(groups, places)
+    groups = reduction_groups(job)
+    refuse_unobservable(job)
+    refuse_invisible(groups, places)
+    rings, trees = build_lanes(job, groups, places, addresses)
     return Job(
         name=job.name,
         wire=_wire(job),
         places=places,
-        rings=_rings(job, groups, places, addresses),
+        rings=rings,
         iteration_time=job.iteration_time,
+        trees=trees,
     )
 
 
-def _places(job: JobSpec, addresses: _Addresses) -> tuple[RankPlace, ...]:
+def _places(job: JobSpec, addresses: Addresses) -> tuple[RankPlace, ...]:
     ranks = sorted(job.ranks, key=lambda r: r.rank)
     return tuple(RankPlace(Rank(r.rank), HostName(r.host), NicName(r.nic), addresses[r.host, r.nic]) for r in ranks)
-
-
-def _refuse_invisible(groups: Mapping[GroupName, Sequence[Rank]], places: Sequence[RankPlace]) -> None:
-    problems = []
-    for name, ranks in groups.items():
-        hosts = {places[r].host for r in ranks}
-        if len(ranks) < 2:
-            problems.append(f"{name} is rank {ranks[0]} alone: it has no all-reduce")
-        elif len(hosts) == 1:
-            problems.append(f"{name} lies wholly in host {hosts.pop()}: its all-reduce never crosses the network")
-    if problems:
-        raise Infeasible(
-            "gradients that no switch can see: " + "; ".join(problems),
-            hint="place the ranks of each data-parallel group on two hosts or more, or save these groups another way",
-        )
-
-
-def _rings(
-    job: JobSpec,
-    groups: Mapping[GroupName, tuple[Rank, ...]],
-    places: Sequence[RankPlace],
-    addresses: _Addresses,
-) -> tuple[Ring, ...]:
-    stated = {(r.group, r.channel): r for r in job.rings}
-    rings = [
-        _ring(name, Channel(channel), ranks, stated.get((name, channel)), places, addresses)
-        for name, ranks in groups.items()
-        for channel in range(job.nccl.channels)
-    ]
-    return tuple(sorted(rings, key=lambda r: (r.group, r.channel)))
-
-
-def _ring(
-    group: GroupName,
-    channel: Channel,
-    ranks: tuple[Rank, ...],
-    stated: RingSpec | None,
-    places: Sequence[RankPlace],
-    addresses: _Addresses,
-) -> Ring:
-    if stated is None:
-        return Ring(group, channel, ranks)
-    order = tuple(Rank(r) for r in stated.order)
-    following = order[1:] + order[:1]
-    return Ring(
-        group,
-        channel,
-        order,
-        tuple(tuple(Qpn(q) for q in hop) for hop in stated.qpns),
-        tuple(
-            _hop_nics(pair, places[source], places[target], addresses)
-            for pair, source, target in zip(stated.nics, order, following, strict=False)
-        ),
-    )
-
-
-def _hop_nics(pair: tuple[str, ...], source: RankPlace, target: RankPlace, addresses: _Addresses) -> HopNics:
-    send, receive = pair or (source.nic, target.nic)
-    return HopNics(NicName(send), addresses[source.host, send], NicName(receive), addresses[target.host, receive])
 
 
 def _wire(job: JobSpec) -> Wire:
     wire = Wire(
         nccl=_nccl(job),
         mtu=job.mtu,
-        buckets=tuple(Bucket(b.name, b.elements, Dtype(b.dtype)) for b in job.buckets),
+        buckets=tuple(_bucket(job, bucket) for bucket in job.buckets),
         broadcasts=tuple(Broadcast(b.bytes) for b in job.broadcasts),
     )
     _refuse_overlap(wire)
     return wire
+
+
+def _bucket(job: JobSpec, bucket: BucketSpec) -> Bucket:
+    """What one group all-reduces of it: one of equal shards where the optimizer is sharded."""
+    kind = BucketKind(bucket.groups)
+    return Bucket(bucket.name, bucket.elements // max(1, shards(job, kind)), Dtype(bucket.dtype), kind)
 
 
 def _nccl(job: JobSpec) -> Nccl:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from flowcheck_net.errors import StalePlan
 from flowcheck_net.ids import Address, CapturePort, Channel, GroupName, Qpn, Rank
-from flowcheck_net.model.job import Job, Ring, Wire
-from flowcheck_net.model.wire import WireMessage, hop_messages
+from flowcheck_net.model.job import Job, Lane, Wire
+from flowcheck_net.model.lanes import lane_messages
+from flowcheck_net.model.wire import WireMessage
 
 Observed = Mapping[tuple[GroupName, Channel, int], tuple[tuple[CapturePort, ...], int]]
 """(group, channel, hop index) -> (capture ports, copies of each packet at them together)."""
@@ -14,12 +15,13 @@ Observed = Mapping[tuple[GroupName, Channel, int], tuple[tuple[CapturePort, ...]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedHop:
-    """One hop and what one iteration puts on it."""
+    """One hop of a ring or tree and what one iteration puts on it."""
 
     group: GroupName
     channel: Channel
     index: int
     ring_size: int
+    """Ranks in the ring or tree."""
     src_rank: Rank
     dst_rank: Rank
     source: Address
@@ -57,7 +59,7 @@ def expect(job: Job, observed: Observed | None) -> Expectation:
     Raises:
         StalePlan: ``observed`` names a hop that the job does not have on the network.
     """
-    hops = tuple(hop for ring in job.rings for hop in _ring_hops(job, ring, observed or {}))
+    hops = tuple(hop for lane in job.lanes for hop in _lane_hops(job, lane, observed or {}))
     known = {(h.group, h.channel, h.index) for h in hops}
     strange = sorted(set(observed or {}) - known)
     if strange:
@@ -72,23 +74,23 @@ def expect(job: Job, observed: Observed | None) -> Expectation:
     return Expectation(job.name, job.wire, hops, addresses, planned=observed is not None)
 
 
-def _ring_hops(job: Job, ring: Ring, observed: Observed) -> Iterator[ExpectedHop]:
-    for index in range(ring.size):
-        source, destination = job.ends(ring, index)
+def _lane_hops(job: Job, lane: Lane, observed: Observed) -> Iterator[ExpectedHop]:
+    for index in range(lane.hop_count):
+        source, destination = job.ends(lane, index)
         if source.host == destination.host:
             continue
-        captures, copies = observed.get((ring.group, ring.channel, index), ((), 0))
+        captures, copies = observed.get((lane.group, lane.channel, index), ((), 0))
         yield ExpectedHop(
-            group=ring.group,
-            channel=ring.channel,
+            group=lane.group,
+            channel=lane.channel,
             index=index,
-            ring_size=ring.size,
+            ring_size=lane.size,
             src_rank=source.rank,
             dst_rank=destination.rank,
             source=source.address,
             destination=destination.address,
-            qpns=ring.qpns[index] if ring.qpns else (),
+            qpns=lane.hop_qpns(index),
             captures=captures,
             copies=copies,
-            messages=hop_messages(job.wire, ring.size, ring.channel, index),
+            messages=lane_messages(job.wire, lane, index),
         )

@@ -47,13 +47,22 @@ class Nccl:
     """Bytes; NCCL_IB_AR_THRESHOLD, default 8192."""
 
 
+class BucketKind(StrEnum):
+    """Whose gradients a bucket holds; experts have data-parallel groups of their own."""
+
+    DENSE = "dense"
+    EXPERT = "expert"
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """One all-reduce of an iteration."""
 
     name: str
     elements: int
+    """All-reduced by one group: a shard of the framework's bucket where the optimizer is sharded."""
     dtype: Dtype
+    kind: BucketKind = BucketKind.DENSE
 
     @property
     def size(self) -> int:
@@ -113,15 +122,104 @@ class Ring:
     """Destination queue pairs of each hop where they are known (one tuple a hop), else empty."""
     nics: tuple[HopNics, ...] = ()
     """NICs of each hop where the job names them (one a hop), else empty: the ranks' own."""
+    carries: tuple[BucketKind, ...] = (BucketKind.DENSE,)
+    """Buckets of these kinds are reduced on it."""
 
     @property
     def size(self) -> int:
         """Ranks in the ring, which is also its number of hops."""
         return len(self.ranks)
 
+    @property
+    def hop_count(self) -> int:
+        """Hops are numbered from 0 to this (without)."""
+        return self.size
+
     def hop(self, index: int) -> tuple[Rank, Rank]:
         """Sender and receiver of hop ``index``."""
         return self.ranks[index], self.ranks[(index + 1) % self.size]
+
+    def hop_qpns(self, index: int) -> tuple[Qpn, ...]:
+        """Destination queue pairs of hop ``index`` where they are known, else empty."""
+        return self.qpns[index] if self.qpns else ()
+
+    def hop_nics(self, index: int) -> HopNics | None:
+        """NICs of hop ``index`` where the job names them."""
+        return self.nics[index] if self.nics else None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TreeEdge:
+    """One edge of a tree: two connections, one in each direction."""
+
+    parent: Rank
+    child: Rank
+    down_qpns: tuple[Qpn, ...] = ()
+    """Destination queue pairs from parent to child where they are known, else empty."""
+    up_qpns: tuple[Qpn, ...] = ()
+    """Destination queue pairs from child to parent where they are known, else empty."""
+    nics: tuple[HopNics, ...] = ()
+    """One, from parent to child, where the job names the NICs; empty: the ranks' own."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tree:
+    """One channel of one group that reduces up a tree and broadcasts down it (NCCL's Tree and NVLSTree).
+
+    Hop ``2 e`` goes down edge ``e``, from parent to child, and carries the tree's whole share fully reduced. Hop
+    ``2 e + 1`` goes up it and carries partial sums.
+    """
+
+    group: GroupName
+    """For NVLSTree with the head, such as ``dp0.head3``: each head is a tree of its own with its part of the data."""
+    channel: Channel
+    edges: tuple[TreeEdge, ...]
+    members: int
+    """Ranks of the communicator."""
+    hosts: int
+    """Hosts of the communicator."""
+    head: int = 0
+    """NVLSTree: which part of each loop it carries, 0 .. ``heads - 1``."""
+    heads: int = 0
+    """NVLSTree: ranks of each host that send to other hosts. 0: a plain tree, which carries all of its channel."""
+    carries: tuple[BucketKind, ...] = (BucketKind.DENSE,)
+    """Buckets of these kinds are reduced on it."""
+
+    @property
+    def size(self) -> int:
+        """Ranks in the tree."""
+        return len(self.edges) + 1
+
+    @property
+    def hop_count(self) -> int:
+        """Hops are numbered from 0 to this (without)."""
+        return 2 * len(self.edges)
+
+    def is_down(self, index: int) -> bool:
+        """Does hop ``index`` carry fully reduced data?"""
+        return index % 2 == 0
+
+    def hop(self, index: int) -> tuple[Rank, Rank]:
+        """Sender and receiver of hop ``index``."""
+        edge = self.edges[index // 2]
+        return (edge.parent, edge.child) if self.is_down(index) else (edge.child, edge.parent)
+
+    def hop_qpns(self, index: int) -> tuple[Qpn, ...]:
+        """Destination queue pairs of hop ``index`` where they are known, else empty."""
+        edge = self.edges[index // 2]
+        return edge.down_qpns if self.is_down(index) else edge.up_qpns
+
+    def hop_nics(self, index: int) -> HopNics | None:
+        """NICs of hop ``index`` where the job names them."""
+        stated = self.edges[index // 2].nics
+        if not stated or self.is_down(index):
+            return stated[0] if stated else None
+        down = stated[0]
+        return HopNics(down.receive, down.receive_address, down.send, down.send_address)
+
+
+Lane = Ring | Tree
+"""One channel of one group: what is planned, watched and audited as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +234,20 @@ class Job:
     """Every ring whose full sum crosses the network, sorted by (group, channel)."""
     iteration_time: float
     """Seconds."""
+    trees: tuple[Tree, ...] = ()
+    """Every tree whose full sum crosses the network, sorted by (group, channel)."""
 
-    def ends(self, ring: Ring, index: int) -> tuple[RankPlace, RankPlace]:
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """All rings and trees, sorted by (group, channel)."""
+        return tuple(sorted((*self.rings, *self.trees), key=lambda lane: (lane.group, lane.channel)))
+
+    def ends(self, lane: Lane, index: int) -> tuple[RankPlace, RankPlace]:
         """Sender and receiver of hop ``index``, with the NICs that this hop uses."""
-        source, target = (self.places[rank] for rank in ring.hop(index))
-        if not ring.nics:
+        source, target = (self.places[rank] for rank in lane.hop(index))
+        nics = lane.hop_nics(index)
+        if nics is None:
             return source, target
-        nics = ring.nics[index]
         return (
             replace(source, nic=nics.send, address=nics.send_address),
             replace(target, nic=nics.receive, address=nics.receive_address),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from flowcheck_net.model.collectives.ring import partial_chunks, reduced_chunks
-from flowcheck_net.model.job import Broadcast, Wire
+from flowcheck_net.model.job import Broadcast, BucketKind, Wire
 from flowcheck_net.model.wire_protocol import data_before, slices, wire_size
 from flowcheck_net.model.wire_qps import has_closing_write, packets, pieces, splits
 from flowcheck_net.model.wire_regimes import Span, broadcast_spans, loops
@@ -72,7 +72,9 @@ class HopTotals:
 
 
 @lru_cache(maxsize=1024)
-def hop_messages(wire: Wire, ring_size: int, channel: int, hop: int) -> tuple[WireMessage, ...]:
+def hop_messages(
+    wire: Wire, ring_size: int, channel: int, hop: int, carries: tuple[BucketKind, ...] = (BucketKind.DENSE,)
+) -> tuple[WireMessage, ...]:
     """The messages of one iteration on one hop: all buckets in order, each in the order of sending.
 
     Equal arguments are computed once, so hops of equal groups share their messages. Where messages take turns on
@@ -84,12 +86,14 @@ def hop_messages(wire: Wire, ring_size: int, channel: int, hop: int) -> tuple[Wi
         ring_size: Ranks of the ring, 2 or more.
         channel: 0 .. ``wire.nccl.channels - 1``.
         hop: Ring index of the sender.
+        carries: Kinds of buckets that the ring reduces; the others are not on it.
     """
     result: list[WireMessage] = []
     turn = 0
-    for bucket, chunk, half in _chunks(wire, ring_size, channel, hop):
+    for bucket, chunk, half in _chunks(wire, ring_size, channel, hop, carries):
         for slice_number, span in enumerate(_slice_spans(wire, bucket, chunk)):
-            result.extend(_on_queue_pairs(wire, bucket, chunk, half, slice_number, span, turn))
+            place = MessagePlace(bucket, chunk.loop, chunk.index, slice_number)
+            result.extend(send_messages(wire, place, half, span, turn))
             turn += 1
     return tuple(result)
 
@@ -147,19 +151,33 @@ class _Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Half:
+class MessageHalf:
     """How far a chunk is reduced when it is sent."""
 
     reduced: bool
     contributions: int
 
 
-def _chunks(wire: Wire, ring_size: int, channel: int, hop: int) -> Iterator[tuple[int, _Chunk, _Half]]:
+@dataclass(frozen=True, slots=True)
+class MessagePlace:
+    """Which part of which bucket a message of NCCL carries."""
+
+    bucket: int
+    loop: int
+    chunk: int = 0
+    slice: int = 0
+
+
+def _chunks(
+    wire: Wire, ring_size: int, channel: int, hop: int, carries: tuple[BucketKind, ...]
+) -> Iterator[tuple[int, _Chunk, MessageHalf]]:
     """(bucket index, chunk, half) in the order in which ring index ``hop`` sends them."""
     extra = wire.nccl.extra_step
-    halves = [(k, _Half(False, j)) for j, k in enumerate(partial_chunks(ring_size, hop, extra), start=1)]
-    halves += [(k, _Half(True, ring_size)) for k in reduced_chunks(ring_size, hop, extra)]
+    halves = [(k, MessageHalf(False, j)) for j, k in enumerate(partial_chunks(ring_size, hop, extra), start=1)]
+    halves += [(k, MessageHalf(True, ring_size)) for k in reduced_chunks(ring_size, hop, extra)]
     for number, bucket in enumerate(wire.buckets):
+        if bucket.kind not in carries:
+            continue
         table = loops(wire.nccl, bucket.elements, bucket.dtype.size, ring_size, channel)
         for loop, spans in enumerate(table):
             for index, half in halves:
@@ -175,10 +193,11 @@ def _slice_spans(wire: Wire, bucket: int, chunk: _Chunk) -> Iterator[Span]:
         start += count
 
 
-def _on_queue_pairs(
-    wire: Wire, bucket: int, chunk: _Chunk, half: _Half, slice_number: int, data: Span, turn: int
-) -> Iterator[WireMessage]:
-    """Lay one NCCL message on its queue pairs, with the closing writes of the adaptive-routing form."""
+def send_messages(wire: Wire, place: MessagePlace, half: MessageHalf, data: Span, turn: int) -> Iterator[WireMessage]:
+    """Lay one NCCL message on its queue pairs, with the closing writes of the adaptive-routing form.
+
+    ``data``: its bytes in the bucket. ``turn``: its number (from 0) on its connection in the iteration.
+    """
     protocol = wire.nccl.protocol
     length = wire_size(protocol, data.count)
     closed = has_closing_write(wire.nccl, length)
@@ -186,10 +205,10 @@ def _on_queue_pairs(
         before = data_before(protocol, piece.offset, data.count)
         until = data_before(protocol, piece.offset + piece.length, data.count)
         message = WireMessage(
-            bucket=bucket,
-            loop=chunk.loop,
-            chunk=chunk.index,
-            slice=slice_number,
+            bucket=place.bucket,
+            loop=place.loop,
+            chunk=place.chunk,
+            slice=place.slice,
             reduced=half.reduced,
             contributions=half.contributions,
             qp=piece.qp,

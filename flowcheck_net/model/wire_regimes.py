@@ -42,14 +42,19 @@ def loops(nccl: Nccl, elements: int, element_size: int, ring_size: int, channel:
         return _interleaved(nccl, elements, element_size, ring_size, channel)
     chunk = geometry(nccl.protocol).chunk // element_size
     if nccl.version < (2, 22, 0):
-        align = _share_alignment(nccl, element_size)
-        share = _equal_share(nccl.channels, elements, align, channel)
+        align = share_alignment(nccl, element_size)
     else:
         grain = geometry(nccl.protocol).grain // element_size
         chunk = chunk // grain * grain
         align = 16 // element_size
-        share = _share_by_cells(nccl, elements, element_size, channel)
-    return _contiguous(share, chunk, align, ring_size)
+    return _contiguous(channel_share(nccl, elements, element_size, channel), chunk, align, ring_size)
+
+
+def channel_share(nccl: Nccl, elements: int, element_size: int, channel: int) -> Span:
+    """Regimes B and C: the contiguous part of an all-reduce that one channel carries, whatever the algorithm."""
+    if nccl.version < (2, 22, 0):
+        return _equal_share(nccl.channels, elements, share_alignment(nccl, element_size), channel)
+    return _share_by_cells(nccl, elements, element_size, channel)
 
 
 def broadcast_spans(nccl: Nccl, size: int, channel: int) -> tuple[Span, ...]:
@@ -61,7 +66,7 @@ def broadcast_spans(nccl: Nccl, size: int, channel: int) -> tuple[Span, ...]:
     if nccl.version < (2, 20, 0):
         return _interleaved_broadcast(nccl, size, channel, chunk)
     if nccl.version < (2, 22, 0):
-        share = _equal_share(nccl.channels, size, _share_alignment(nccl, 1), channel)
+        share = _equal_share(nccl.channels, size, share_alignment(nccl, 1), channel)
     else:
         chunk -= chunk % geometry(nccl.protocol).grain
         share = _share_by_cells(nccl, size, 1, channel, traffic_per_byte=1)
@@ -111,7 +116,7 @@ def _interleaved_broadcast(nccl: Nccl, size: int, channel: int, chunk: int) -> t
     return tuple(result)
 
 
-def _share_alignment(nccl: Nccl, element_size: int) -> int:
+def share_alignment(nccl: Nccl, element_size: int) -> int:
     """Regime B: elements to which a channel's share and its last chunk are rounded up."""
     if nccl.protocol is Protocol.SIMPLE:
         return 4096 // element_size

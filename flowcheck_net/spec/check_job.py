@@ -1,11 +1,22 @@
 """What a job must fulfil beyond the form of its values: NCCL's limits, the layout, ranks and rings."""
 
 from collections.abc import Iterator
+from math import prod
 
+from flowcheck_net.spec.check_collective import check_collective
+from flowcheck_net.spec.check_strategy import check_strategy
 from flowcheck_net.spec.check_topology import Device
+from flowcheck_net.spec.check_trees import check_heads, check_trees, tree_nics
 from flowcheck_net.spec.explain import Words, did_you_mean
-from flowcheck_net.spec.groups import AXES, data_parallel_size, gradient_groups
-from flowcheck_net.spec.job import JobSpec, RingSpec
+from flowcheck_net.spec.groups import (
+    AXES,
+    Groups,
+    data_parallel_size,
+    expert_data_parallel_size,
+    expert_tensor_size,
+    named_groups,
+)
+from flowcheck_net.spec.job import JobSpec, Layout, RingSpec
 from flowcheck_net.spec.yamlpos import Fault
 
 OLDEST_NCCL = (2, 8)
@@ -19,8 +30,15 @@ def check_job(job: JobSpec) -> Iterator[Fault]:
     yield from _nccl(job)
     yield from _rank_numbers(job)
     yield from _layout(job)
-    yield from _groups(job)
+    if job.groups is not None:
+        yield from _groups(job, "groups", "dp", job.groups)
+    if job.expert_groups:
+        yield from _groups(job, "expert_groups", "edp", job.expert_groups)
+    yield from check_collective(job)
+    yield from check_strategy(job)
     yield from _rings(job)
+    yield from check_trees(job)
+    yield from check_heads(job)
     yield from _queue_pairs(job)
     yield from _bucket_names(job)
 
@@ -41,6 +59,7 @@ def check_job_places(job: JobSpec, known: dict[str, Device]) -> Iterator[Fault]:
             message = f"there is no host '{place.host}' in the topology"
             yield Fault(("ranks", i, "host"), message, words.cure(place.host))
     yield from _ring_nics(job, hosts)
+    yield from tree_nics(job, hosts)
 
 
 def _ring_nics(job: JobSpec, hosts: dict[str, Device]) -> Iterator[Fault]:
@@ -89,39 +108,54 @@ def _layout(job: JobSpec) -> Iterator[Fault]:
     if sorted(layout.order.split("-")) != sorted(AXES):
         words = f"must name each of {', '.join(AXES)} once, joined by dashes (found '{layout.order}')"
         yield Fault(("layout", "order"), words, "Megatron's default is tp-cp-ep-dp-pp")
-    if layout.ep > 1:
-        words = f"expert gradients have groups and buckets of their own (found {layout.ep})"
-        yield Fault(("layout", "ep"), words, "list the groups to observe under groups, in place of layout")
     dp = data_parallel_size(layout, count)
     if dp == 0:
         words = f"tp x cp x pp = {layout.tp} x {layout.cp} x {layout.pp} does not divide the {count} ranks"
         yield Fault(("layout",), words, at_key=True)
     elif dp * layout.cp == 1:
         yield Fault(("layout",), "one data-parallel rank is left: no gradient crosses the network", at_key=True)
+    else:
+        yield from _experts(layout, count, dp)
 
 
-def _groups(job: JobSpec) -> Iterator[Fault]:
-    if job.groups is None:
+def _experts(layout: Layout, count: int, dp: int) -> Iterator[Fault]:
+    """The expert axes must divide the ranks too, and pipeline stages must be the same for both (Megatron's asserts)."""
+    etp, edp = expert_tensor_size(layout), expert_data_parallel_size(layout, count)
+    axes = layout.order.split("-")
+    if sorted(axes) != sorted(AXES):
         return
+    if edp == 0:
+        words = f"etp x ep x pp = {etp} x {layout.ep} x {layout.pp} does not divide the {count} ranks"
+        yield Fault(("layout",), words, at_key=True)
+        return
+    dense = {"tp": layout.tp, "cp": layout.cp, "ep": 1, "dp": dp}
+    expert = {"tp": etp, "cp": 1, "ep": layout.ep, "dp": edp}
+    before = axes[: axes.index("pp")]
+    if layout.pp > 1 and prod(dense[a] for a in before) != prod(expert[a] for a in before):
+        words = f"with order {layout.order} the experts would have other pipeline stages than the dense parameters"
+        yield Fault(("layout", "order"), words, "put pp last, as Megatron asks for")
+
+
+def _groups(job: JobSpec, key: str, prefix: str, groups: Groups) -> Iterator[Fault]:
     ranks = {place.rank for place in job.ranks}
     first: dict[int, int] = {}
-    for g, group in enumerate(job.groups):
+    for g, group in enumerate(groups):
         if len(group) < 2:
-            yield Fault(("groups", g), f"group dp{g} has {len(group)} ranks", "a group has two or more")
+            yield Fault((key, g), f"group {prefix}{g} has {len(group)} ranks", "a group has two or more")
         for k, rank in enumerate(group):
             if rank not in ranks:
-                yield Fault(("groups", g, k), f"rank {rank} is not in ranks")
+                yield Fault((key, g, k), f"rank {rank} is not in ranks")
             elif rank in first:
-                yield Fault(("groups", g, k), f"rank {rank} is in group dp{first[rank]} already")
+                yield Fault((key, g, k), f"rank {rank} is in group {prefix}{first[rank]} already")
             first.setdefault(rank, g)
     left = sorted(ranks - first.keys())
     if left:
         words = ", ".join(str(rank) for rank in left[:8]) + (", ..." if len(left) > 8 else "")
-        yield Fault(("groups",), f"in no group: ranks {words}", "a rank outside every group would not be observed")
+        yield Fault((key,), f"in no group: ranks {words}", "a rank outside every group would not be observed")
 
 
 def _rings(job: JobSpec) -> Iterator[Fault]:
-    groups = {f"dp{g}": group for g, group in enumerate(gradient_groups(job))}
+    groups = {group.name: group.ranks for group in named_groups(job)}
     first: dict[tuple[str, int], int] = {}
     for i, ring in enumerate(job.rings):
         if ring.channel >= job.nccl.channels:

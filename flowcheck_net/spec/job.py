@@ -10,15 +10,46 @@ from flowcheck_net.spec.base import Name, Spec, Version
 RankNumber = Annotated[int, Field(ge=0, lt=2**31)]
 QpNumber = Annotated[int, Field(ge=2, lt=2**24)]
 Axis = Annotated[int, Field(ge=1, lt=2**31)]
+GroupLabel = Annotated[str, Field(pattern=r"^(dp|edp|inst|rep)[0-9]{1,9}$")]
+"""``dp``: dense gradients; ``edp``: expert ones; ``inst``, ``rep``: shards, between optimizer instances or replicas."""
 
 
 class Collective(Spec):
     """The collective operation that carries the gradients."""
 
-    algorithm: Literal["ring"]
-    """NCCL algorithm. This version plans ``ring``."""
+    algorithm: Literal["ring", "tree", "nvlstree", "nvls", "collnet-direct", "collnet-chain", "sharp", "pat"]
+    """NCCL algorithm of the all-reduce; ``ring``, ``tree`` and ``nvlstree`` can be planned."""
     extra_step: bool = False
-    """True for the patched all-reduce with one more all-gather step, which makes every hop complete by itself."""
+    """True for the patched ring all-reduce with one more all-gather step, which makes every hop complete by itself."""
+
+
+class StrategySpec(Spec):
+    """What the training framework reduces, and how: it decides whether whole gradients are on the wire at all."""
+
+    name: Literal[
+        "ddp",
+        "horovod",
+        "megatron-ddp",
+        "megatron-distributed-optimizer",
+        "megatron-fsdp",
+        "zero0",
+        "zero1",
+        "zero2",
+        "zero3",
+        "zero++",
+        "fsdp-full",
+        "fsdp-shard-grad-op",
+        "hsdp",
+    ] = "ddp"
+    """The framework's way of data parallelism."""
+    instances: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    """Megatron's num_distributed_optimizer_instances: replicas of the sharded optimizer (default 1)."""
+    shard: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    """Ranks of one shard group of ``hsdp``; the data-parallel group holds a whole number of them."""
+    all_reduce: bool | None = None
+    """Only ``zero1`` and ``zero2``: are buckets all-reduced, or reduced to their owners? Read it from the config."""
+    comm_hook: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=63)] = "none"
+    """Communication hook that changes what is sent, such as ``powersgd`` or ``fp16-compress``; default ``none``."""
 
 
 class NcclSpec(Spec):
@@ -63,6 +94,8 @@ class Layout(Spec):
     """Expert-parallel size."""
     pp: Axis = 1
     """Pipeline-parallel size."""
+    etp: Axis | None = None
+    """Expert-tensor-parallel size; left out: the same as ``tp``."""
 
 
 class RankSpec(Spec):
@@ -79,7 +112,7 @@ class RankSpec(Spec):
 class RingSpec(Spec):
     """The order of one ring, where it is not the group's own order."""
 
-    group: Annotated[str, Field(pattern=r"^dp[0-9]{1,9}$")]
+    group: GroupLabel
     """Data-parallel group: ``dp0``, ``dp1``, in the order of ``groups`` or of the layout."""
     channel: Annotated[int, Field(ge=0, lt=64)]
     """NCCL channel."""
@@ -91,15 +124,43 @@ class RingSpec(Spec):
     """NICs of each hop, in the order of ``order``: ``[sender's, receiver's]``, or ``[]`` for the ranks' own."""
 
 
+class TreeSpec(Spec):
+    """One channel's tree, as NCCL's ``Trees`` or ``Tree`` log lines give it."""
+
+    group: GroupLabel
+    """Data-parallel group, such as ``dp0``."""
+    channel: Annotated[int, Field(ge=0, lt=64)]
+    """NCCL channel."""
+    edges: tuple[tuple[RankNumber, RankNumber], ...]
+    """``[parent, child]`` as global ranks, edges inside a host too; each rank but the root is the child of one edge."""
+    down_qpns: tuple[tuple[QpNumber, ...], ...] = ()
+    """Queue pairs of each edge's parent-to-child connection, as numbered at the child: one list an edge."""
+    up_qpns: tuple[tuple[QpNumber, ...], ...] = ()
+    """Queue pairs of each edge's child-to-parent connection, as numbered at the parent: one list an edge."""
+    nics: tuple[tuple[Name, ...], ...] = ()
+    """NICs of each edge, ``[parent's, child's]``, or ``[]`` for the ranks' own."""
+
+
+class NvlsHeadsSpec(Spec):
+    """Which ranks send a group's data between hosts, as NCCL's ``NVLS Head`` log lines give it."""
+
+    group: GroupLabel
+    """Data-parallel group, such as ``dp0``."""
+    heads: Annotated[tuple[tuple[RankNumber, ...], ...], Field(min_length=1, max_length=32)]
+    """One list a head: its rank on every host, in the same order of hosts."""
+
+
 class BucketSpec(Spec):
     """One all-reduce of an iteration."""
 
     name: Name
     """Unique within the job."""
     elements: Annotated[int, Field(ge=1, le=2**40)]
-    """Number of gradient elements."""
+    """Gradient elements of the whole bucket, padding included; where an optimizer shards it, the shards are equal."""
     dtype: Literal["fp32", "fp16", "bf16", "fp64"]
     """Element type on the wire."""
+    groups: Literal["dense", "expert"] = "dense"
+    """Which parameters it holds: dense ones, or those of experts, which are reduced over groups of their own."""
 
 
 class BroadcastSpec(Spec):
@@ -123,10 +184,18 @@ class JobSpec(Spec):
     """The parallel layout. Give this or ``groups``."""
     groups: tuple[tuple[RankNumber, ...], ...] | None = None
     """The data-parallel groups as lists of global ranks. Give this or ``layout``."""
+    expert_groups: tuple[tuple[RankNumber, ...], ...] = ()
+    """With ``groups``: the groups of expert gradients, ``edp0``, ``edp1`` and so on."""
+    strategy: StrategySpec = StrategySpec()
+    """How the framework reduces gradients; left out: every bucket is all-reduced (DDP)."""
     ranks: Annotated[tuple[RankSpec, ...], Field(min_length=1)]
     """Every rank, 0 to n-1."""
     rings: tuple[RingSpec, ...] = ()
     """Ring orders that are known; other rings take the group's order on every channel."""
+    trees: tuple[TreeSpec, ...] = ()
+    """With algorithm ``tree``: trees that are known; others follow from NCCL's construction over the group's hosts."""
+    nvls_heads: tuple[NvlsHeadsSpec, ...] = ()
+    """With algorithm ``nvlstree``: head ranks that are known; otherwise every rank of a group is a head of its host."""
     buckets: Annotated[tuple[BucketSpec, ...], Field(min_length=1)]
     """The all-reduces of an iteration, in order."""
     broadcasts: tuple[BroadcastSpec, ...] = ()

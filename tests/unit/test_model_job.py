@@ -107,7 +107,7 @@ class TestGroups:
     def test_explicit_groups_are_taken_as_they_stand(self) -> None:
         assert data_parallel_groups(a_job(["h0:m0"] * 4, groups=((3, 1), (2, 0)))) == {"dp0": (3, 1), "dp1": (2, 0)}
 
-    @pytest.mark.parametrize("layout", [{"tp": 4}, {"order": "tp-cp-ep-dp"}, {"ep": 2}])
+    @pytest.mark.parametrize("layout", [{"tp": 4}, {"order": "tp-cp-ep-dp"}])
     def test_a_layout_without_groups_is_refused(self, layout: dict[str, Any]) -> None:
         with pytest.raises(PlanError, match="no data-parallel groups follow from the layout and 6 ranks"):
             groups_of(6, **layout)

@@ -191,8 +191,8 @@ ONE_FAULT = [
         "ep: 1",
         "ep: 2",
         [
-            "job.yaml:7:51: layout.ep: expert gradients have groups and buckets of their own (found 2) "
-            "(list the groups to observe under groups, in place of layout)"
+            "job.yaml:12:3: buckets: no bucket holds expert gradients, but the job has expert groups "
+            "(groups: expert marks them)"
         ],
     ),
     (

@@ -23,6 +23,16 @@ def reduced_chunks(ring_size: int, hop: int, extra_step: bool) -> tuple[int, ...
     return tuple((hop - j) % ring_size for j in range(count))
 
 
+def chunk_copies(ring_size: int, hops: Iterable[int], extra_step: bool) -> tuple[int, ...]:
+    """For each chunk, on how many of the distinct ``hops`` it is seen fully reduced.
+
+    A ring that passes through hosts has hops that no switch sees; what the others show follows from the same law.
+    """
+    watched = {hop % ring_size for hop in hops}
+    lacking = {(hop + 1) % ring_size for hop in watched} if not extra_step else set()
+    return tuple(len(watched) - (chunk in lacking) for chunk in range(ring_size))
+
+
 def ring_copies(ring_size: int, hops: Iterable[int], extra_step: bool) -> int:
     """Distinct hops of ``hops`` on which every chunk is seen fully reduced, at the least.
 
