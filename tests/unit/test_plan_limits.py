@@ -208,6 +208,36 @@ class TestTenants:
         assert "a 800G capture port on leaf1" in caught.value.hint
 
 
+class TestCertainty:
+    """leaf2 hangs on spine1 alone: leaf1 to leaf2 surely crosses it, leaf1 to leaf3 may cross it or spine2."""
+
+    HOSTS: ClassVar = {"h1": "leaf1", "h2": "leaf2", "h3": "leaf3"}
+
+    def topology(self) -> Raw:
+        made = leaf_fabric(self.HOSTS, [("n", "spine1", "800G")], spines=2)
+        return {**made, "links": [link for link in made["links"] if "leaf2:up-spine2" not in link]}
+
+    def test_a_spine_port_serves_while_every_hop_is_certain(self, planner: Planner) -> None:
+        plan = planner(topology=self.topology(), job=ring_job([["h1", "h2"]]))
+        assert points(plan) == ["spine1:down-leaf1:rx", "spine1:down-leaf1:tx"]
+
+    def test_infeasible_when_another_hop_may_or_may_not_cross_it(self, planner: Planner) -> None:
+        """Watched, it would give an unforeseen number of copies of the hops between h1 and h3."""
+        with pytest.raises(Infeasible) as caught:
+            planner(topology=self.topology(), job=ring_job([["h1", "h2"], ["h1", "h3"]]))
+        assert "ring dp0/0, ring dp1/0" in caught.value.message
+
+    def test_the_plan_moves_to_the_leaf(self, planner: Planner) -> None:
+        made = leaf_fabric(
+            self.HOSTS, [("n", "spine1", "800G"), ("n", "leaf2", "800G"), ("n", "leaf3", "800G")], spines=2
+        )
+        topology = {**made, "links": [link for link in made["links"] if "leaf2:up-spine2" not in link]}
+        alone = planner(topology=topology, job=ring_job([["h1", "h2"]]), rules=policy(copies=1, allowed=["spine1:*"]))
+        assert {point.switch for point in alone.points} == {"spine1"}
+        both = planner(topology=topology, job=ring_job([["h1", "h2"], ["h1", "h3"]]), rules=policy(copies=1))
+        assert {point.switch for point in both.points} == {"leaf2", "leaf3"}
+
+
 class TestAllowedPorts:
     def test_globs_move_the_plan(self, planner: Planner) -> None:
         plan = planner(rules=policy(copies=1, allowed=["leaf1:P[34]"]))
