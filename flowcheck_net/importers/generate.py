@@ -7,27 +7,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowcheck_net.errors import FlowcheckError, PlanError
-from flowcheck_net.importers.generate_fabric import FabricBuilder, build_dragonfly, build_fat_tree, build_leaf_spine
-from flowcheck_net.importers.generate_fabric import build_rail as build_rail_optimised
+from flowcheck_net.errors import PlanError
+from flowcheck_net.importers.generate_fabric import (
+    FabricBuilder,
+    build_dragonfly,
+    build_fat_tree,
+    build_leaf_spine,
+    build_rail,
+)
 from flowcheck_net.importers.generate_job import hosts_in_order, job_document, taps_by_switch
-from flowcheck_net.importers.generate_shape import Shape
+from flowcheck_net.importers.generate_shape import Shape, ShapeError
 from flowcheck_net.model.platforms import capabilities
 
 _BUILDERS: Mapping[str, Callable[[Shape], FabricBuilder]] = {
-    "rail-optimised": build_rail_optimised,
+    "rail-optimised": build_rail,
     "leaf-spine": build_leaf_spine,
     "fat-tree": build_fat_tree,
     "dragonfly": build_dragonfly,
 }
+_POSITIVE = (
+    *("hosts", "gpus_per_host", "tp", "pp", "channels", "copies", "hosts_per_leaf", "spines"),
+    *("capture_ports", "elements"),
+)
 KINDS = tuple(_BUILDERS)
 """The fabrics that can be generated."""
-
-
-class ShapeError(FlowcheckError):
-    """No such cluster can be: the message says which numbers do not go together."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,12 @@ def generate(kind: str, shape: Shape) -> Documents:
 
 
 def _check(shape: Shape) -> None:
-    positive = ("hosts", "gpus_per_host", "tp", "pp", "channels", "hosts_per_leaf", "spines", "copies", "elements")
-    for field in positive:
-        if getattr(shape, field) < 1:
-            raise ShapeError(f"{field} must be 1 or more (found {getattr(shape, field)})")
-    if shape.capture_ports is not None and shape.capture_ports < 1:
-        raise ShapeError(f"capture ports must be 1 or more on each leaf (found {shape.capture_ports})")
+    for field in _POSITIVE:
+        found = getattr(shape, field)
+        if found is not None and found < 1:
+            raise ShapeError(f"{field.replace('_', ' ')} must be 1 or more (found {found})")
+    if not 0 < shape.iteration_time <= 1e9:
+        raise ShapeError(f"the iteration time must be from 0 to 1e9 seconds (found {shape.iteration_time:g})")
     gpus = shape.hosts * shape.gpus_per_host
     others = shape.tp * shape.pp
     if gpus % others:
@@ -87,8 +90,10 @@ def _check(shape: Shape) -> None:
             f"tp x pp = {shape.tp} x {shape.pp} takes all {gpus} GPUs: no data-parallel rank is left",
             hint="take more hosts, or a smaller --pp",
         )
-    if gpus >= 2**23:
-        raise ShapeError(f"{gpus} GPUs are more than 10.0.0.0/8 can number in pairs", hint="take fewer hosts")
+    if gpus >= 2**24 - 1:
+        raise ShapeError(f"{gpus} GPUs are more than 10.0.0.0/8 has addresses", hint="take fewer hosts")
+    if shape.channels > 64:
+        raise ShapeError(f"NCCL has 64 channels at most (found {shape.channels})")
 
 
 def _policy(shape: Shape, rate_model: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from flowcheck_net.importers.generate_shape import Shape
+from flowcheck_net.importers.generate_shape import Shape, ShapeError
 
 
 class FabricBuilder:
@@ -108,11 +108,12 @@ def nic_name(number: int) -> str:
 def build_rail(shape: Shape) -> FabricBuilder:
     """Rail-optimised: see the head of the module."""
     fabric = FabricBuilder(shape)
-    rails, pods = range(shape.gpus_per_host), range(-(-shape.hosts // shape.hosts_per_leaf))
+    size = shape.per_leaf(16)
+    rails, pods = range(shape.gpus_per_host), range(-(-shape.hosts // size))
     leaves = {(p, r): fabric.switch(f"leaf-p{p}-r{r}", f"pod{p}") for p in pods for r in rails}
     spines = {(r, s): fabric.switch(f"spine-r{r}-{s}", f"rail{r}") for r in rails for s in range(shape.spines)}
     for number in range(shape.hosts):
-        fabric.host(number, [leaves[number // shape.hosts_per_leaf, r] for r in rails])
+        fabric.host(number, [leaves[number // size, r] for r in rails])
     for (_, rail), leaf in leaves.items():
         for s in range(shape.spines if len(pods) > 1 else 0):
             fabric.cable(leaf, spines[rail, s])
@@ -122,11 +123,12 @@ def build_rail(shape: Shape) -> FabricBuilder:
 def build_leaf_spine(shape: Shape) -> FabricBuilder:
     """Leaf-spine: see the head of the module."""
     fabric = FabricBuilder(shape)
-    count = -(-shape.hosts // shape.hosts_per_leaf)
+    size = shape.per_leaf(2)
+    count = -(-shape.hosts // size)
     leaves = [fabric.switch(f"leaf{n}", f"rack{n}") for n in range(count)]
     spines = [fabric.switch(f"spine{n}", "spines") for n in range(shape.spines)]
     for number in range(shape.hosts):
-        fabric.host(number, [leaves[number // shape.hosts_per_leaf]] * shape.gpus_per_host)
+        fabric.host(number, [leaves[number // size]] * shape.gpus_per_host)
     for leaf in leaves if count > 1 else ():
         for spine in spines:
             fabric.cable(leaf, spine)
@@ -137,12 +139,12 @@ def build_fat_tree(shape: Shape) -> FabricBuilder:
     """Fat-tree of ``shape.k`` ports a switch (capture ports come on top): see the head of the module.
 
     Raises:
-        ValueError: ``k`` is odd or holds fewer NICs than there are.
+        ShapeError: ``k`` is odd or holds fewer NICs than there are.
     """
     nics = shape.hosts * shape.gpus_per_host
     k = shape.k if shape.k is not None else next(k for k in range(2, 2 * nics + 3, 2) if k**3 // 4 >= nics)
     if k < 2 or k % 2 or k**3 // 4 < nics:
-        raise ValueError(f"a fat-tree of k = {k} holds {max(k, 0) ** 3 // 4} NICs, k being even; there are {nics}")
+        raise ShapeError(f"a fat-tree of k = {k} holds {max(k, 0) ** 3 // 4} NICs, k being even; there are {nics}")
     half = k // 2
     fabric = FabricBuilder(shape)
     used = -(-nics // (half * half))  # pods with hosts; an empty pod is left out

@@ -2,6 +2,14 @@
 
 from dataclasses import dataclass
 
+from flowcheck_net.errors import FlowcheckError
+
+
+class ShapeError(FlowcheckError):
+    """No such cluster can be: the message says which numbers do not go together."""
+
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -24,8 +32,8 @@ class Shape:
     """Of capture NICs."""
     capture_ports: int | None = None
     """Capture NICs on each switch that hosts hang on; None: as many as are needed."""
-    hosts_per_leaf: int = 16
-    """Hosts of a pod (rail-optimised) or a leaf (leaf-spine); fat-tree and dragonfly follow from the number of NICs."""
+    hosts_per_leaf: int | None = None
+    """Hosts of a pod (rail-optimised, None: 16) or a leaf (leaf-spine, None: 2). The others follow from the NICs."""
     spines: int = 4
     """Spines of a rail (rail-optimised) or of the fabric (leaf-spine); so many uplinks has each leaf."""
     k: int | None = None
@@ -52,3 +60,7 @@ class Shape:
     def capture_gbps(self) -> int:
         """Gbit/s of a capture NIC."""
         return int(self.capture_speed.removesuffix("G"))
+
+    def per_leaf(self, usual: int) -> int:
+        """Hosts of a pod or leaf, ``usual`` where nothing is said."""
+        return usual if self.hosts_per_leaf is None else self.hosts_per_leaf

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +19,7 @@ from flowcheck_net.spec.explain import explain
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.policy import Policy
 from flowcheck_net.spec.topology import Topology
-from flowcheck_net.spec.yamlpos import DocPath, Document, Fault, read_document
+from flowcheck_net.spec.yamlpos import DocPath, Document, Fault, dotted, read_document
 
 FILL = "FILL"
 """What an importer writes where its source could not tell a value. No file is valid before all of them are replaced."""
@@ -79,6 +80,30 @@ def load_specs(topology: Path, job: Path, policy: Path) -> Specs:
     return Specs(fabric.spec, work.spec, rules.spec)
 
 
+def specs_from_documents(topology: Mapping[str, Any], job: Mapping[str, Any], policy: Mapping[str, Any]) -> Specs:
+    """Check three documents that were never files: mappings, tuples and scalars, as generators make them.
+
+    Raises:
+        SpecError: every problem; the file names are ``topology``, ``job`` and ``policy``, without lines.
+    """
+    problems: list[Problem] = []
+    fabric = _validated("topology", topology, Topology, problems)
+    work = _validated("job", job, JobSpec, problems)
+    rules = _validated("policy", policy, Policy, problems)
+    if fabric is None or work is None or rules is None:
+        raise SpecError(problems)
+    known = devices(fabric)
+    faults = {
+        "topology": check_topology(fabric),
+        "job": chain(check_job(work), check_job_places(work, known)),
+        "policy": chain(check_policy(rules), check_policy_places(rules, fabric)),
+    }
+    problems += [_placeless(name, fault) for name, found in faults.items() for fault in found]
+    if problems:
+        raise SpecError(problems)
+    return Specs(fabric, work, rules)
+
+
 def load_topology(path: Path) -> Topology:
     """Read and check a topology by itself. Raises SpecError with every problem of it."""
     problems: list[Problem] = []
@@ -109,7 +134,8 @@ def _read(path: Path, model: type[_S], problems: list[Problem]) -> _Read[_S] | N
     """The file as ``model``; None where it does not fit, with the reasons added to ``problems``."""
     try:
         document = read_document(path)
-        blanks = [document.problem(fault) for fault in _blanks(document.tree, ())]
+        # Looked for in the text first: to walk the tree of a large fabric takes seconds.
+        blanks = [document.problem(fault) for fault in _blanks(document.tree, ())] if FILL in document.text else []
         if blanks:
             problems += blanks
             return None
@@ -119,6 +145,18 @@ def _read(path: Path, model: type[_S], problems: list[Problem]) -> _Read[_S] | N
     except ValidationError as error:
         problems.extend(document.problem(fault) for fault in explain(error, model))
     return None
+
+
+def _validated(name: str, tree: Mapping[str, Any], model: type[_S], problems: list[Problem]) -> _S | None:
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        problems.extend(_placeless(name, fault) for fault in explain(error, model))
+    return None
+
+
+def _placeless(name: str, fault: Fault) -> Problem:
+    return Problem(name, 0, 0, dotted(fault.path), fault.message, fault.cure)
 
 
 def _blanks(tree: Any, path: DocPath) -> Iterator[Fault]:  # noqa: ANN401 - any YAML value

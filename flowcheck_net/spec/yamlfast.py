@@ -6,6 +6,8 @@ uses anything unusual, ``quick_tree`` gives up and the careful way decides.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
+from re import compile as regex
 from typing import Any, Final
 
 import yaml
@@ -23,13 +25,15 @@ _OTHER_BREAKS: Final = ("\x85", "\u2028", "\u2029", "%", "\t")
 
 _ruamel = YAML(typ="safe", pure=True)
 _resolvers = {
-    char: tuple((str(tag), regexp) for tag, regexp in found)
+    char: tuple((str(tag), regex(regexp.pattern, regexp.flags)) for tag, regexp in found)
     for char, found in _ruamel.resolver.versioned_resolver.items()
 }
+"""First character of a scalar (empty: of the empty one) -> the tags that it may have, and what they look like."""
 _VALUES: Final = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 _TEXTS: Final = frozenset(_TAG + kind for kind in ("timestamp", "value"))
 
 
+@lru_cache(maxsize=4096)
 def plain_tag(text: str) -> str:
     """The tag that YAML 1.2 gives to an unquoted scalar."""
     for tag, regexp in _resolvers.get(text[:1], ()):
