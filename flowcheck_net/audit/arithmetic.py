@@ -34,6 +34,8 @@ class SlotSeen:
     mismatches: int
     placed: bool
     """False: no iteration was found on this queue pair, or not at a known place."""
+    sure: Ranges = ()
+    """Offsets seen at a place that is no guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteratio
         ports=len({s.track.flow.capture for s, _ in placed}),
         mismatches=sum(w.conflicts for _, w in placed),
         placed=True,
+        sure=merge(r for (_, window), ranges in zip(placed, parts, strict=True) if not window.guess for r in ranges),
     )
 
 

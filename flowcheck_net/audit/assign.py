@@ -109,11 +109,13 @@ def _by_pattern(
                 scored.append((whole, matches, qpn, order, trial))
     scored.sort(key=lambda s: (not s[0], -s[1], s[2], s[3]))
     chosen: dict[Qpn, Assigned] = {}
+    room = {pattern: len(equal) for pattern, equal in waiting.items()}
     for _, _, qpn, _, trial in scored:
-        if qpn not in chosen and waiting[trial.slot.pattern]:
-            slot = waiting[trial.slot.pattern].pop(0)
-            chosen[qpn] = replace(trial, slot=slot, doubt=trial.doubt or _rivals(trial, scored))
-    return list(chosen.values()), {qpn for whole, _, qpn, _, _ in scored if whole and qpn not in chosen}
+        if qpn not in chosen and room[trial.slot.pattern]:
+            room[trial.slot.pattern] -= 1
+            chosen[qpn] = replace(trial, doubt=trial.doubt or _rivals(trial, scored))
+    ascending = [replace(a, slot=waiting[a.slot.pattern].pop(0)) for _, a in sorted(chosen.items())]
+    return ascending, {qpn for whole, _, qpn, _, _ in scored if whole and qpn not in chosen}
 
 
 def _evidence(trial: Assigned, broadcasts: frozenset[int]) -> tuple[int, int]:

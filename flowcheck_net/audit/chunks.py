@@ -40,8 +40,9 @@ class Union:
     """Fully reduced packets of one iteration, each counted once."""
     seen: int
     missing: tuple[MissingChunk, ...]
+    """Those that were surely not seen; where there are none, those of which it cannot be told."""
     certain: bool
-    """False: it depends on which of several equal queue pairs belongs to which channel."""
+    """False: it depends on which queue pair or place some packets belong to."""
 
 
 def unit_of(message: WireMessage) -> Unit:
@@ -65,16 +66,16 @@ def unite(carriers: Sequence[Carrier], buckets: Sequence[Bucket]) -> Union:
                     rows[unit_of(row.message)].append((carrier, row))
     total = seen = 0
     missing: list[MissingChunk] = []
-    certain = True
+    doubtful: list[MissingChunk] = []
     for unit, packets in sorted(packets_of.items()):
         where = rows[unit]
         count = _covered(where, lambda c: c.sure)
         total += packets
         seen += count
         if count < packets:
-            missing.append(_missing(unit, where, packets, count, buckets))
-            certain = certain and _covered(where, lambda c: c.possible) < packets
-    return Union(total, seen, tuple(missing), certain)
+            certain = _covered(where, lambda c: c.possible) < packets
+            (missing if certain else doubtful).append(_missing(unit, where, packets, count, buckets))
+    return Union(total, seen, tuple(missing or doubtful), certain=bool(missing) or not doubtful)
 
 
 def _covered(where: Iterable[tuple[Carrier, Lengths]], known: Callable[[Carrier], Ranges]) -> int:

@@ -176,16 +176,21 @@ class _Ring:
         return self.unions[key]
 
     def _sure(self, table: _Table, part: SlotSeen, iteration: int) -> tuple[Ranges, Ranges]:
-        """What is seen whichever of the equal queue pairs is this one's, and what may be seen at best."""
+        """What is seen whichever of the equal queue pairs is this one's, and what may be seen at best.
+
+        Of a queue pair that was not found while an unexplained flow may be it, everything may have been seen.
+        """
         equal = self.equal.get(table.key, ())
-        if not equal:
-            return part.seen, part.seen
         pattern = table.pattern
+        if table.key in self.sighted.mistakable and not part.placed:
+            return (), ((0, pattern.span - 1),)
+        if not equal:
+            return part.sure, part.seen
         every = [
-            slot_seen(self.sighted.sightings.get(key, ()), key[3], pattern, iteration, Cause.LOST).seen for key in equal
+            slot_seen(self.sighted.sightings.get(key, ()), key[3], pattern, iteration, Cause.LOST) for key in equal
         ]
-        gone = merge(r for seen in every for r in holes(seen, 0, pattern.span - 1))
-        return holes(gone, 0, pattern.span - 1), merge(r for seen in every for r in seen)
+        gone = merge(r for each in every for r in holes(each.sure, 0, pattern.span - 1))
+        return holes(gone, 0, pattern.span - 1), merge(r for each in every for r in each.seen)
 
     def _doubts(self, parts: Mapping[int, Sequence[tuple[SlotSeen, Sequence[Lengths]]]]) -> tuple[str, ...]:
         """Why the places of this ring's queue pairs are not certain."""

@@ -68,7 +68,8 @@ def _unknown(facts: Facts) -> tuple[Verdict, str] | None:
         gone = sum(chunk.missing for chunk in facts.union.missing)
         return Verdict.UNKNOWN, (
             f"{gone} of {facts.union.packets} fully reduced packets are proven only if the queue pairs of equal "
-            "channels were told apart rightly, which the capture cannot show; name them in the job (rings.qpns): "
+            "channels were told apart and every flow was placed rightly, which the capture cannot show; "
+            "name the queue pairs in the job (rings.qpns): "
             f"{_chunks(facts.union.missing)}"
         )
     return None

@@ -1,6 +1,6 @@
 """The message pattern of one iteration on one queue pair, and how well observed messages fit it at a place."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,6 +122,8 @@ class Track:
         self.flow = flow
         self.known: tuple[Message, ...] = tuple(m for m in flow.messages if m.bytes is not None)
         self.positions = [m.position for m in self.known]
+        self.headless: tuple[Message, ...] = tuple(m for m in flow.messages if m.bytes is None)
+        """Messages of which the packet with the length was not seen."""
         self.first = flow.seen[0][0] if flow.seen else 0
         self.last = flow.seen[-1][1] if flow.seen else -1
 
@@ -147,6 +149,17 @@ class Track:
                 conflicts += 1
                 misplaced += index is None or pattern.packets(index) != message.expected_packets
         return Fit(matches, conflicts, misplaced)
+
+    def contradicts(self, pattern: Pattern, base: int) -> bool:
+        """Does a message of unknown length reach over the border of a message of an iteration at ``base``?"""
+        end = base + pattern.span
+        for message in self.headless:
+            first, last = message.position, message.position + message.packets - 1
+            if first < end and last >= base:
+                index = bisect_right(pattern.offsets, first - base) - 1
+                if index < 0 or last >= base + pattern.offsets[index] + pattern.packets(index):
+                    return True
+        return False
 
     def fits_cleanly(self, pattern: Pattern, base: int) -> int:
         """Messages that confirm an iteration at ``base``; 0 at the first one that contradicts."""

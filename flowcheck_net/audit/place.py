@@ -7,6 +7,7 @@ one is looked for right behind it, then at whole spans behind it (lost messages,
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
@@ -28,6 +29,8 @@ class Window:
     first_time: int | None
     """Nanoseconds since the epoch, of the messages seen; None: none seen."""
     last_time: int | None
+    guess: bool = False
+    """No message confirms it, and it is not between two confirmed ones: what was seen there proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
     if pattern.self_similar:
         bases, ambiguous = settle(track, pattern, bases, others)
     filled = _with_inferred(track, pattern, bases, others)
-    windows = tuple(_window(track, pattern, base) for base in filled)
+    confirmed = range(bases[0], bases[-1] + 1) if bases else range(0)
+    windows = tuple(_window(track, pattern, base, confirmed) for base in filled)
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
     return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous)
@@ -76,14 +80,16 @@ def _with_inferred(
     out: list[int | None] = []
     before = bases[0] - pattern.span
     if track.first < bases[0] and not clip(between, before, bases[0] - 1) and track.first != 0:
-        out.append(before)
+        out.extend(() if track.contradicts(pattern, before) else (before,))
     for base, following in zip(bases, [*bases[1:], None], strict=True):
         out.append(base)
         end = base + pattern.span
         if following is not None:
-            out.extend(_lost(end, following, pattern.span, between))
+            lost = _lost(end, following, pattern.span, between)
+            out.extend(None if b is None or track.contradicts(pattern, b) else b for b in lost)
         elif track.last >= end and not clip(between, end, track.last):
-            out.extend(range(end, track.last + 1, pattern.span))
+            behind = range(end, track.last + 1, pattern.span)
+            out.extend(takewhile(lambda b: not track.contradicts(pattern, b), behind))
     return tuple(out)
 
 
@@ -95,14 +101,15 @@ def _lost(end: int, following: int, span: int, between: Ranges) -> Iterator[int 
             yield first + number * span if rest == 0 else None
 
 
-def _window(track: Track, pattern: Pattern, base: int | None) -> Window:
+def _window(track: Track, pattern: Pattern, base: int | None, confirmed: range) -> Window:
     if base is None:
         return Window(None, 0, 0, None, None)
     fit = track.fit(pattern, base)
     inside = track.between(base, base + pattern.span)
     first = min((m.first_time for m in inside), default=None)
     last = max((m.last_time for m in inside), default=None)
-    return Window(base, fit.matches, fit.conflicts, first, last)
+    guess = fit.matches == 0 and base not in confirmed
+    return Window(base, fit.matches, fit.conflicts, first, last, guess)
 
 
 def _outside(track: Track, taken: Ranges) -> Ranges:

@@ -54,9 +54,15 @@ class _Walk:
         if self.bases:
             ahead.append(self.bases[-1] + (message.position - self.bases[-1]) // span * span)
         for base in ahead:
-            if self.track.fits_cleanly(self.pattern, base) or self.track.fit(self.pattern, base).in_step:
+            if self.track.fits_cleanly(self.pattern, base) or self._in_step(base):
                 return base
         return None
+
+    def _in_step(self, base: int) -> bool:
+        """Do all messages take the packets of expected ones, whatever their lengths, none being a broadcast?"""
+        inside = self.track.between(base, base + self.pattern.span)
+        strange = any(m.bytes in self.broadcasts and not self.pattern.indices_of(m) for m in inside)
+        return not strange and self.track.fit(self.pattern, base).in_step
 
     def _search(self, message: Message, end: int | None) -> int | None:
         """The base, at any offset of the pattern, that explains most messages of this iteration and the next ones."""

@@ -46,6 +46,8 @@ class Survey:
     empty: tuple[Slot, ...]
     classes: tuple[tuple[Slot, ...], ...]
     surplus: tuple[Track, ...]
+    mistakable: frozenset[SlotKey]
+    """Slots without a queue pair although an unexplained flow shows messages of their sizes."""
     left: dict[Pair, tuple[Track, ...]]
     """Data flows between addresses of the job that are no ring's."""
     uses: tuple[FlowUse, ...]
@@ -84,10 +86,16 @@ def survey(expectation: Expectation, records: Records) -> Survey:
         empty=tuple(s for _, one in assignments for s in one.empty),
         classes=tuple(c for _, one in assignments for c in one.classes),
         surplus=tuple(t for _, one in assignments for t in one.surplus),
+        mistakable=frozenset(slot_key(s) for _, one in assignments for s in one.empty if _mistakable(s, one.left)),
         left=left,
         times=_times(sightings, count),
         uses=tuple(_use(flow, ring_flows, expectation.addresses) for flow in records.flows),
     )
+
+
+def _mistakable(slot: Slot, left: Sequence[Track]) -> bool:
+    """May one of the flows that are nobody's be this slot's, too torn to be recognised?"""
+    return any(message.bytes and slot.pattern.indices_of(message) for track in left for message in track.known)
 
 
 def has_data(flow: Flow) -> bool:
@@ -108,15 +116,20 @@ def _cut(wire: Wire, sizes: Iterable[int]) -> set[int]:
 
 
 def _number(assigned: dict[SlotKey, Assigned]) -> tuple[dict[SlotKey, tuple[Sighting, ...]], int]:
-    """Give every flow's iterations their common numbers."""
+    """Give every flow's iterations their common numbers.
+
+    Only flows with data decide how many there are: empty messages are too alike to tell where an iteration begins.
+    """
+    data = {key for key, a in assigned.items() if any(a.slot.pattern.sizes)} or set(assigned)
     every = [(key, track, placement) for key, a in sorted(assigned.items()) for track, placement in a.flows]
     starts = shifts([placement.windows for _, _, placement in every])
+    seen = [(each, start) for each, start in zip(every, starts, strict=True) if each[2].windows]
+    first = min((start for (key, _, _), start in seen if key in data), default=0)
+    end = max((start + len(p.windows) for (key, _, p), start in seen if key in data), default=first)
     found: dict[SlotKey, list[Sighting]] = defaultdict(list)
-    for (key, track, placement), start in zip(every, starts, strict=True):
-        if placement.windows:
-            found[key].append(Sighting(track, placement, start))
-    count = max((s.start + len(s.placement.windows) for many in found.values() for s in many), default=0)
-    return {key: tuple(many) for key, many in found.items()}, count
+    for (key, track, placement), start in seen:
+        found[key].append(Sighting(track, placement, start - first))
+    return {key: tuple(many) for key, many in found.items()}, end - first
 
 
 def _times(sightings: Mapping[SlotKey, Sequence[Sighting]], count: int) -> tuple[tuple[int | None, int | None], ...]:
@@ -124,7 +137,7 @@ def _times(sightings: Mapping[SlotKey, Sequence[Sighting]], count: int) -> tuple
     last: dict[int, int] = {}
     for sighting in (s for many in sightings.values() for s in many):
         for number, window in enumerate(sighting.placement.windows, start=sighting.start):
-            if window.first_time is not None and window.last_time is not None:
+            if number in range(count) and window.first_time is not None and window.last_time is not None:
                 first[number] = min(first.get(number, window.first_time), window.first_time)
                 last[number] = max(last.get(number, window.last_time), window.last_time)
     return tuple((first.get(number), last.get(number)) for number in range(count))

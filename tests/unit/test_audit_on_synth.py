@@ -1,6 +1,7 @@
 """Audit of synthesized captures from the files of a job: clean traffic in forms that tempt the audit to lie."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport, FlowUse
 from flowcheck_net.audit.verdict import Verdict
+from flowcheck_net.model.expect import Expectation
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.plan.plan import expectation
+from flowcheck_net.receive.records import Flow, Records
 from flowcheck_net.receive.replay import replay
 from flowcheck_net.receive.synth import synthesize
 from flowcheck_net.receive.synth_faults import parse_faults
@@ -26,20 +29,35 @@ def audited(
     extra: str = "",
     faults: Sequence[str] = (),
     start_psn: int = 0,
+    mtu: int = 1024,
 ) -> AuditReport:
-    """Three iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
+    """Audit three iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
+    return audit(*seen(tmp_path, nccl, elements=elements, extra=extra, faults=faults, start_psn=start_psn, mtu=mtu))
+
+
+def seen(
+    tmp_path: Path,
+    nccl: str,
+    *,
+    elements: Sequence[int] = (5000,),
+    extra: str = "",
+    faults: Sequence[str] = (),
+    start_psn: int = 0,
+    mtu: int = 1024,
+) -> tuple[Expectation, Records]:
+    """What ``audited`` judges."""
     buckets = "".join(f"  - {{name: b{i}, elements: {n}, dtype: fp32}}\n" for i, n in enumerate(elements))
     job = tmp_path / "job.yaml"
     job.write_text(
         "version: 1\nname: gpt\ncollective: {algorithm: ring}\n"
-        f"nccl: {{{nccl}}}\nmtu: 1024\ngroups: [[0, 1]]\n"
+        f"nccl: {{{nccl}}}\nmtu: {mtu}\ngroups: [[0, 1]]\n"
         "ranks:\n  - {rank: 0, host: host1, nic: mlx5_0}\n  - {rank: 1, host: host2, nic: mlx5_0}\n"
         f"{extra}buckets:\n{buckets}iteration_time: 0.5\n"
     )
     plan = make_plan(load_specs(TWO_HOST / "topology.yaml", job, TWO_HOST / "policy.yaml"))
     capture = tmp_path / "mirror.pcapng"
     synthesize(plan, capture, iterations=3, faults=parse_faults(faults), start_psn=start_psn)
-    return audit(expectation(plan), replay([capture]))
+    return expectation(plan), replay([capture])
 
 
 def verdicts(report: AuditReport) -> list[Verdict]:
@@ -86,3 +104,61 @@ def test_a_channel_without_a_share_has_nothing_to_lose(tmp_path: Path) -> None:
     broadcast = audited(tmp_path, nccl, elements=[1], extra="broadcasts:\n  - {bytes: 20000}\n")
     assert verdicts(broadcast) == [Verdict.COVERED] * 6
     assert broadcast.verdict is Verdict.COVERED
+
+
+def without_first_packet(flow: Flow) -> Flow:
+    """As if the copy of the first packet, with the length of its message, had been lost."""
+    (first, last), *rest = flow.seen
+    head, *messages = flow.messages
+    torn = replace(head, position=first + 1, first_psn=head.first_psn + 1, bytes=None, packets=head.packets - 1)
+    return replace(flow, seen=((first + 1, last), *rest), messages=(torn, *messages))
+
+
+def test_a_broadcast_that_lost_its_first_packet_is_no_iteration(tmp_path: Path) -> None:
+    # 20 000 B are 20 packets, an iteration takes 4: the last ones of the broadcast looked like an iteration.
+    nccl = "version: 2.20.5, protocol: Simple, channels: 1, threads: 512"
+    expectation_, records = seen(
+        tmp_path, nccl, elements=[1], extra="broadcasts:\n  - {bytes: 20000}\n", start_psn=5000
+    )
+    flows = tuple(without_first_packet(f) if f.bytes > 20_000 else f for f in records.flows)
+    assert flows != records.flows
+    report = audit(expectation_, replace(records, flows=flows))
+    assert verdicts(report) == [Verdict.COVERED] * 3
+
+
+def test_packets_before_the_first_known_message_prove_nothing(tmp_path: Path) -> None:
+    # One message of 1 packet a broadcast, 1 packet a chunk: that the packet before the first iteration is a chunk of an
+    # earlier one is a guess.
+    nccl = "version: 2.20.5, protocol: LL, channels: 1, threads: 512"
+    expectation_, records = seen(
+        tmp_path, nccl, elements=[100], extra="broadcasts:\n  - {bytes: 1500}\n", start_psn=5000
+    )
+    flows = tuple(without_first_packet(f) if f.bytes > 3000 else f for f in records.flows)
+    assert flows != records.flows
+    report = audit(expectation_, replace(records, flows=flows))
+    assert not any(i.publishable for i in report.iterations[:-3])
+    assert verdicts(report)[-3:] == [Verdict.COVERED] * 3
+
+
+def test_declared_broadcasts_of_one_packet_do_not_shift_equal_chunks(tmp_path: Path) -> None:
+    nccl = "version: 2.24.3, protocol: LL128, channels: 1, threads: 512, qps_per_connection: 3, split_data_on_qps: true"
+    broadcasts = "broadcasts:\n" + "  - {bytes: 1000}\n" * 3
+    report = audited(tmp_path, nccl, elements=[5000, 5000], extra=broadcasts, start_psn=5, mtu=4096)
+    assert verdicts(report) == [Verdict.COVERED] * 3
+
+
+def test_empty_messages_do_not_number_the_iterations(tmp_path: Path) -> None:
+    # A broadcast of 100 B leaves its pieces on queue pairs 1 and 2 empty, like the messages of channel 1.
+    nccl = "version: 2.19.3, protocol: LL128, channels: 2, threads: 512, qps_per_connection: 3"
+    report = audited(tmp_path, nccl, elements=[100], extra="broadcasts:\n  - {bytes: 100}\n")
+    assert [i.number for i in report.iterations] == [0, 1, 2]
+    assert all(i.publishable for i in report.iterations)
+    assert {r.verdict for r in report.rings if r.channel == 0} == {Verdict.COVERED}
+
+
+def test_equal_queue_pairs_are_assigned_in_ascending_order_whatever_was_lost(tmp_path: Path) -> None:
+    # Both channels carry equal shares; channel 0 loses a packet of a partial sum, which is its queue pair's alone.
+    nccl = "version: 2.18.3, protocol: LL, channels: 2, threads: 512"
+    report = audited(tmp_path, nccl, elements=[131_072], faults=["loss:hop=dp0/0/0,iteration=1,packet=0"])
+    assert [r.verdict for r in report.rings if r.channel == 1] == [Verdict.COVERED] * 3
+    assert [r.verdict for r in report.rings if r.channel == 0][1] is Verdict.RECOVERED
