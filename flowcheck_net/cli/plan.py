@@ -41,8 +41,16 @@ def command(
     """Choose the observation points for the fabric and job of DIRECTORY.
 
     Every data-parallel ring is seen with the copies that the policy wants, or the command ends with exit code 3, names
-    the rings and the limit that forbids it, and says what would do.
-    """
+    the rings and the limit that forbids it, and says what would do. A ring whose network hops cannot give so many
+    copies gets those that they can; the table says so.
+
+    A ring is written group/channel; a hop group/channel/index: dp0/1/2 leads from position 2 of that ring to the next.
+
+    \b
+    Examples:
+      flowcheck-net plan topologies/two-host -o plan.json
+      flowcheck-net plan topologies/two-host --policy my-policy.yaml --explain
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.output import console
     from flowcheck_net.plan.make import make_plan
     from flowcheck_net.plan.plan import plan_to_json
@@ -139,7 +147,7 @@ def _points(plan: "Plan") -> "Table":
         ("shows hops", ""),
         ("session", ""),
         ("capture port", ""),
-        ("full to", "right"),
+        ("port load", "right"),
     )
     shown: dict[str, list[str]] = {}
     for hop in plan.hops:
@@ -176,7 +184,7 @@ def _coverage(plan: "Plan") -> "Table":
 
     columns = (("ring", ""), ("ranks", "right"), ("hops seen", ""), ("copies", "right"), ("wanted", "right"), ("", ""))
     table = _table("Coverage", *columns)
-    sizes = {(ring.group, ring.channel): ring.size for ring in plan.job.rings}
+    sizes = {(lane.group, lane.channel): lane.size for lane in plan.job.lanes}
     seen: dict[tuple[str, int], list[str]] = {}
     for hop in plan.hops:
         seen.setdefault((hop.group, hop.channel), []).append(f"{hop.index}{'' if hop.counted else ' (not counted)'}")
@@ -200,12 +208,13 @@ def _cost_lines(plan: "Plan") -> list[str]:
     protocol = plan.job.wire.nccl.protocol
     overhead = {Protocol.LL: 2.0, Protocol.LL128: 16 / 15, Protocol.SIMPLE: 1.0}[protocol]
     ratio = cost.mirrored_bytes / cost.gradient_bytes
+    why = {Protocol.LL: ", as LL sends 2 bytes for 1", Protocol.LL128: ", as LL128 sends 16 bytes for 15"}
     sessions = f"{cost.sessions} session{'s' if cost.sessions != 1 else ''}"
     switches = f"{cost.switches} switch{'es' if cost.switches != 1 else ''}"
     return [
-        f"mirrored: {cost.mirrored_bytes:,} bytes a step, {ratio:.2f} per gradient byte"
-        f" (bound of a perfect observer: 1, times {overhead:.3g} for {protocol})",
-        f"duplicate: {cost.duplicate_bytes:,} bytes a step",
+        f"mirrored: {cost.mirrored_bytes:,} bytes a step, {ratio:.2f} for each gradient byte"
+        f" (one copy and nothing else: {overhead:.2f}{why.get(protocol, '')})",
+        f"duplicate: {cost.duplicate_bytes:,} bytes a step (hops seen at more than one point)",
         f"programmed: {sessions} on {switches}",
         f"proof: {plan.proof.status}, gap {plan.proof.gap:.2%} ({plan.proof.solver})",
     ]

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from flowcheck_net.intent import FlowFilter, MirrorSession, MirrorSource, session_name
-from flowcheck_net.model.collectives.ring import ring_copies
 from flowcheck_net.plan.plan import CaptureLoad, Cost, PlannedHop, PlannedSession, Point, RingCoverage
 from flowcheck_net.plan.problem import Choice, PlanningProblem
 
@@ -53,8 +52,8 @@ def _point(problem: PlanningProblem, tap: int, capture: int) -> Point:
 def _hops(problem: PlanningProblem, choice: Choice, capture_of: dict[int, int]) -> tuple[PlannedHop, ...]:
     """Every hop that a chosen tap sees.
 
-    Without ``copies_apart`` each hop that reaches a capture port of its ring's own counts, wanted or not; with it only
-    those do that the choice proved to be apart.
+    Without ``copies_apart`` each hop that carries fully reduced data and reaches a capture port of its ring's own
+    counts, wanted or not; with it only those do that the choice proved to be apart.
     """
     proven = dict(choice.counted)
     planned: list[PlannedHop] = []
@@ -63,7 +62,7 @@ def _hops(problem: PlanningProblem, choice: Choice, capture_of: dict[int, int]) 
         if not seen:
             continue
         ring = problem.rings[hop.ring]
-        able = [tap for tap in seen if capture_of[tap] in ring.captures]
+        able = [tap for tap in seen if hop.counts and capture_of[tap] in ring.captures]
         if problem.copies_apart:
             able = [proven[number]] if number in proven else []
         first, *others = sorted(seen, key=lambda tap: (tap not in able, tap))
@@ -90,7 +89,7 @@ def _coverage(problem: PlanningProblem, hops: tuple[PlannedHop, ...]) -> tuple[R
         RingCoverage(
             group=ring.group,
             channel=ring.channel,
-            copies=ring_copies(ring.size, counted.get((ring.group, ring.channel), ()), problem.extra_step),
+            copies=max(0, len(counted.get((ring.group, ring.channel), ())) - (0 if ring.complete else 1)),
             wanted=ring.wanted,
         )
         for ring in problem.rings

@@ -16,20 +16,21 @@ it, so that an explanation can say so.
   of the globs.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from math import ceil
 
-from flowcheck_net.ids import Address, SwitchName
+from flowcheck_net.ids import Address, HostName, SwitchName
 from flowcheck_net.intent import Capabilities
-from flowcheck_net.model.collectives.ring import ring_copies
 from flowcheck_net.model.fabric import Fabric, SwitchPort
-from flowcheck_net.model.job import Job, Ring, Wire
+from flowcheck_net.model.job import Job, Lane, Ring, Tree, Wire
+from flowcheck_net.model.lanes import gives_copy, lane_messages
 from flowcheck_net.model.platforms import capabilities
 from flowcheck_net.model.routing import Site, hop_sites
-from flowcheck_net.model.wire import Totals, hop_messages, hop_totals
+from flowcheck_net.model.wire import Totals, hop_totals
 from flowcheck_net.plan.problem import Capture, Hop, Limit, PlanningProblem, RingNeed, SwitchLimits, Tap, capacity
 from flowcheck_net.spec.policy import Monitor, Policy
 
@@ -52,7 +53,8 @@ def build_problem(fabric: Fabric, job: Job, policy: Policy) -> PlanningProblem:
     platform = {name: capabilities(fabric.address(name).platform) for name in fabric.switches}
     taps = _taps(_Rules(fabric, job, policy, platform, {c.switch for c in captures}), sites, rows)
     number = {site: n for n, site in enumerate(sites)}
-    on_network = [sum(row.ring == n for row in rows) for n in range(len(job.rings))]
+    lanes = job.lanes
+    on_network = Counter(row.ring for row in rows if row.counts)
     globs = policy.failure_domains.copies_apart
     return PlanningProblem(
         job=job.name,
@@ -64,16 +66,20 @@ def build_problem(fabric: Fabric, job: Job, policy: Policy) -> PlanningProblem:
             SwitchLimits(name, table.max_sessions, table.max_sources_per_session, _matching(fabric, name, globs))
             for name, table in platform.items()
         ),
-        rings=tuple(
-            _need(fabric, job, policy, ring, hops, captures) for ring, hops in zip(job.rings, on_network, strict=True)
-        ),
+        rings=tuple(_need(fabric, job, policy, lane, on_network[n], captures) for n, lane in enumerate(lanes)),
         hops=tuple(
             Hop(
-                r.ring, r.index, r.source, r.destination, r.totals.wire_bytes, tuple(sorted(number[s] for s in r.sites))
+                r.ring,
+                r.index,
+                r.source,
+                r.destination,
+                r.totals.wire_bytes,
+                tuple(sorted(number[s] for s in r.sites)),
+                r.counts,
             )
             for r in rows
         ),
-        gradient_bytes=len({ring.group for ring in job.rings}) * sum(bucket.size for bucket in job.wire.buckets),
+        gradient_bytes=_gradient_bytes(job),
         headroom=policy.monitor.headroom,
     )
 
@@ -89,6 +95,8 @@ class _HopRow:
     totals: Totals
     sites: tuple[Site, ...]
     """In the order of travel."""
+    counts: bool
+    """It carries fully reduced data."""
 
     @property
     def one_path(self) -> bool:
@@ -111,14 +119,20 @@ class _Rules:
 def _hop_rows(fabric: Fabric, job: Job) -> list[_HopRow]:
     totals = _Sizes(job.wire)
     rows: list[_HopRow] = []
-    for number, ring in enumerate(job.rings):
-        for index in range(ring.size):
-            source, destination = job.ends(ring, index)
+    for number, lane in enumerate(job.lanes):
+        for index in range(lane.hop_count):
+            source, destination = job.ends(lane, index)
             if source.host != destination.host:
                 sites = hop_sites(fabric, source, destination)
-                here = totals.of(ring, index)
-                rows.append(_HopRow(number, index, source.address, destination.address, here, sites))
+                here, counts = totals.of(lane, index), gives_copy(lane, index)
+                rows.append(_HopRow(number, index, source.address, destination.address, here, sites, counts))
     return rows
+
+
+def _gradient_bytes(job: Job) -> int:
+    """Bytes of gradient a step of all groups; the heads of an NVLSTree are one group."""
+    carried = {lane.group: lane.carries for lane in job.lanes if isinstance(lane, Ring) or lane.head == 0}
+    return sum(bucket.size for kinds in carried.values() for bucket in job.wire.buckets if bucket.kind in kinds)
 
 
 class _Sizes:
@@ -126,13 +140,16 @@ class _Sizes:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._known: dict[tuple[int, int, int], Totals] = {}
+        self._known: dict[tuple[object, ...], Totals] = {}
 
-    def of(self, ring: Ring, index: int) -> Totals:
-        """All messages of one iteration on one hop."""
-        key = (ring.size, ring.channel, index)
+    def of(self, lane: Lane, index: int) -> Totals:
+        """All messages of one iteration on one hop. Every edge of a tree has the same, up and down."""
+        if isinstance(lane, Tree):
+            key: tuple[object, ...] = (lane.members, lane.hosts, lane.head, lane.heads, lane.channel, lane.carries)
+        else:
+            key = (lane.size, lane.channel, index, lane.carries)
         if key not in self._known:
-            self._known[key] = hop_totals(hop_messages(self._wire, *key)).total
+            self._known[key] = hop_totals(lane_messages(self._wire, lane, index)).total
         return self._known[key]
 
 
@@ -215,20 +232,29 @@ def _matching(fabric: Fabric, switch: SwitchName, globs: tuple[str, ...]) -> tup
 
 
 def _need(
-    fabric: Fabric, job: Job, policy: Policy, ring: Ring, network_hops: int, captures: tuple[Capture, ...]
+    fabric: Fabric, job: Job, policy: Policy, lane: Lane, network_hops: int, captures: tuple[Capture, ...]
 ) -> RingNeed:
-    extra = job.wire.nccl.extra_step
-    copies = max(1, min(policy.copies, ring_copies(ring.size, range(network_hops), extra)))
-    hosts = {job.places[rank].host for rank in ring.ranks}
-    at_risk = frozenset[str]().union(*(fabric.failure_domains(host) for host in hosts))
+    complete = isinstance(lane, Tree) or job.wire.nccl.extra_step
+    beside = 0 if complete else 1
+    copies = max(1, min(policy.copies, network_hops - beside))
+    at_risk = frozenset[str]().union(*(fabric.failure_domains(host) for host in _hosts(job, lane)))
     apart = policy.failure_domains.checkpoint_apart
     return RingNeed(
-        group=ring.group,
-        channel=ring.channel,
-        size=ring.size,
+        group=lane.group,
+        channel=lane.channel,
+        size=lane.size,
         wanted=policy.copies,
         copies=copies,
-        hops=next(h for h in range(1, ring.size + 1) if ring_copies(ring.size, range(h), extra) >= copies),
+        hops=copies + beside,
         network_hops=network_hops,
         captures=tuple(n for n, c in enumerate(captures) if not (apart and at_risk & fabric.failure_domains(c.node))),
+        complete=complete,
+        kind="tree" if isinstance(lane, Tree) else "ring",
     )
+
+
+def _hosts(job: Job, lane: Lane) -> set[HostName]:
+    ranks = (
+        {rank for edge in lane.edges for rank in (edge.parent, edge.child)} if isinstance(lane, Tree) else lane.ranks
+    )
+    return {job.places[rank].host for rank in ranks}

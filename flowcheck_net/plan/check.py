@@ -137,6 +137,8 @@ class _View:
             seen = sorted(tap for tap in self._sites(hop) for _ in self._watched.get(tap, ()))
             stated = planned.pop((ring.group, ring.channel, hop.index), None)
             told = sorted((stated.point, *stated.also)) if stated is not None else []
+            if stated is not None and stated.counted and not hop.counts:
+                yield Violation("partial sums", f"{ring.name} counts hop {hop.index}, which is never fully reduced")
             if seen != told or (stated is not None and stated.copies != len(seen)):
                 yield Violation("hops", f"{ring.name} hop {hop.index}: seen at {seen}, planned at {told}")
         for group, channel, index in planned:
@@ -147,7 +149,7 @@ class _View:
         stated = {(c.group, c.channel): c for c in self._plan.coverage}
         for ring in self._problem.rings:
             counted = [h for h in self._plan.hops if (h.group, h.channel) == (ring.group, ring.channel) and h.counted]
-            copies = len({h.index for h in counted}) - (0 if self._problem.extra_step else 1)
+            copies = len({h.index for h in counted}) - (0 if ring.complete else 1)
             if copies < ring.copies:
                 yield Violation("coverage", f"{ring.name}: {max(copies, 0)} copies, {ring.copies} needed")
             line = stated.get((ring.group, ring.channel))

@@ -46,7 +46,7 @@ def _bare_rings(problem: PlanningProblem) -> Explanation | None:
         message = f"{_names(hidden)} cannot be seen: limit: {Limit.HOPS}: {facts}; no switch sees a hop inside a host"
         cure = f"spread the ranks of group {ring.group} over more hosts, or change its ring order"
         return Explanation(tuple(r.name for r in hidden), (Limit.HOPS,), message, (cure,))
-    certain = [sum(bool(h.taps) for h in problem.hops if h.ring == n) for n in range(len(problem.rings))]
+    certain = [sum(bool(h.taps) for h in problem.hops if h.ring == n and h.counts) for n in range(len(problem.rings))]
     lost = [(ring, seen) for ring, seen in zip(problem.rings, certain, strict=True) if seen < ring.hops]
     if not lost:
         return None

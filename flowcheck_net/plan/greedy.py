@@ -71,7 +71,8 @@ class _State:
         gained = 0
         for number in self._hops.get(tap, ()):
             ring = self._problem.hops[number].ring
-            fresh = number not in self.counted and capture in self._problem.rings[ring].captures
+            able = self._problem.hops[number].counts and capture in self._problem.rings[ring].captures
+            fresh = able and number not in self.counted
             if fresh and left[ring] > 0:
                 left[ring] -= 1
                 gained += 1
@@ -86,6 +87,7 @@ class _State:
         self.chosen[tap] = capture
         for number in self._hops.get(tap, ()):
             ring = self._problem.hops[number].ring
-            if number not in self.counted and capture in self._problem.rings[ring].captures:
+            able = self._problem.hops[number].counts and capture in self._problem.rings[ring].captures
+            if able and number not in self.counted:
                 self.counted[number] = tap
                 self._missing[ring] -= 1

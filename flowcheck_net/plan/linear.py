@@ -155,9 +155,10 @@ def _coverage(problem: PlanningProblem, component: Component, programme: Program
             extra = programme.column(upper=len(hop.taps))
             programme.row([*copies, (extra, -1)], upper=1)
             duplicate[extra] = hop.size
-        counts = _count(problem, number, chosen, programme)
-        programme.row(((y, 1) for _, y in counts), upper=1)
-        seen[hop.ring].extend(counts)
+        if hop.counts:
+            counts = _count(problem, number, chosen, programme)
+            programme.row(((y, 1) for _, y in counts), upper=1)
+            seen[hop.ring].extend(counts)
     for ring, counts in seen.items():
         programme.need[ring] = programme.row(((y, 1) for _, y in counts), lower=problem.rings[ring].hops)
         if problem.copies_apart:

@@ -10,7 +10,7 @@ from flowcheck_net.errors import StalePlan
 from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NodeName, PortName, SwitchName
 from flowcheck_net.intent import Direction, MirrorSession, SwitchAddress
 from flowcheck_net.model.expect import Expectation, expect
-from flowcheck_net.model.job import Job, RankPlace
+from flowcheck_net.model.job import Job, RankPlace, TreeEdge
 from flowcheck_net.plan.codec import Codec, FormError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PlannedSession:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlannedHop:
-    """One ring hop that the plan sees, and the single point that counts for it."""
+    """One hop of a ring or tree that the plan sees, and the single point that counts for it."""
 
     group: GroupName
     channel: Channel
@@ -56,14 +56,15 @@ class PlannedHop:
     copies: int
     """Copies of each packet that arrive at all capture ports together (more than 1: unavoidable double mirroring)."""
     counted: bool = True
-    """False: it is seen, but the failure-domain rules of the policy do not let it count for its ring."""
+    """False: it is seen, but it carries partial sums only (up a tree), or the failure-domain rules of the policy do not
+    let it count for its ring."""
     also: tuple[str, ...] = ()
     """``Point.id`` of the other chosen points that see the same hop: each gives one copy more."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RingCoverage:
-    """What the plan gives to one ring."""
+    """What the plan gives to one ring or tree."""
 
     group: GroupName
     channel: Channel
@@ -167,7 +168,7 @@ class Plan:
     """The capture ports in use, sorted."""
 
 
-_ROWS: frozenset[type] = frozenset({RankPlace, PlannedHop, RingCoverage})
+_ROWS: frozenset[type] = frozenset({RankPlace, TreeEdge, PlannedHop, RingCoverage})
 """Written as arrays in field order: there are thousands of them."""
 
 
@@ -277,6 +278,13 @@ def _check_references(plan: Plan) -> None:
         _require(
             len(ring.nics) in (0, ring.size), f"plan.job.rings: {ring.group}/{ring.channel} has nics for some hops only"
         )
+    for tree in plan.job.trees:
+        ranks = {rank for edge in tree.edges for rank in (edge.parent, edge.child)}
+        known = all(0 <= rank < len(plan.job.places) for rank in ranks)
+        _require(
+            known and len(ranks) == tree.size > 1 and tree.members >= tree.hosts > 0,
+            f"plan.job.trees: {tree.group}/{tree.channel} names unknown ranks or is no tree",
+        )
     switches = {switch.name for switch in plan.switches}
     sources: dict[tuple[SwitchName, CapturePort], set[tuple[PortName, str]]] = {}
     for planned in plan.sessions:
@@ -293,8 +301,9 @@ def _check_references(plan: Plan) -> None:
 
 
 def _check_hops(plan: Plan, points: set[str]) -> None:
-    sizes = {(ring.group, ring.channel): ring.size for ring in plan.job.rings}
-    _require(len(sizes) == len(plan.job.rings), "plan.job.rings: a ring stands twice")
+    lanes = plan.job.lanes
+    sizes = {(lane.group, lane.channel): lane.hop_count for lane in lanes}
+    _require(len(sizes) == len(lanes), "plan.job.rings: a ring or tree stands twice")
     for hop in plan.hops:
         name = f"plan.hops: {hop.group!a}/{hop.channel} hop {hop.index}"
         _require(0 <= hop.index < sizes.get((hop.group, hop.channel), 0), f"{name}: no such hop")

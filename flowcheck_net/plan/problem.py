@@ -78,7 +78,7 @@ class SwitchLimits:
 
 @dataclass(frozen=True, slots=True)
 class RingNeed:
-    """What one ring wants and where its hops may count."""
+    """What one ring or tree wants and where its hops may count."""
 
     group: GroupName
     channel: Channel
@@ -90,29 +90,35 @@ class RingNeed:
     hops: int
     """Distinct hops that give so many copies."""
     network_hops: int
-    """Hops between two hosts; the others are invisible to every switch."""
+    """Hops between two hosts that carry fully reduced data; those inside a host are invisible to every switch."""
     captures: tuple[int, ...]
     """Capture ports at which its hops may count (``checkpoint_apart``)."""
+    complete: bool = False
+    """One hop shows everything: in a tree, and in a ring with the extra step. Else it takes one hop more."""
+    kind: str = "ring"
+    """``ring`` or ``tree``, for messages."""
 
     @property
     def name(self) -> str:
         """For messages."""
-        return f"ring {self.group}/{self.channel}"
+        return f"{self.kind} {self.group}/{self.channel}"
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One hop of a ring between two hosts."""
+    """One hop of a ring or tree between two hosts."""
 
     ring: int
     index: int
-    """Ring index of the sender."""
+    """Number of the hop in its ring or tree."""
     source: Address
     destination: Address
     size: int
     """Bytes a step."""
     taps: tuple[int, ...]
     """Every tap that certainly sees it, the refused ones too."""
+    counts: bool = True
+    """False: it carries partial sums only (up a tree), is mirrored with the others, and gives no copy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flowcheck_net.ids import CapturePort, NodeName, PortName
-from flowcheck_net.model.collectives.ring import ring_copies
 from flowcheck_net.plan.problem import Capture, Limit, PlanningProblem, capacity
 
 _ENDLESS = 10**9
@@ -56,12 +55,8 @@ def with_captures(problem: PlanningProblem, switches: tuple[str, ...], gbps: int
 
 def with_copies(problem: PlanningProblem, copies: int) -> PlanningProblem:
     """The problem with at most ``copies`` copies asked of each ring."""
-
-    def hops(size: int, wanted: int) -> int:
-        return next(h for h in range(1, size + 1) if ring_copies(size, range(h), problem.extra_step) >= wanted)
-
-    lowered = ((ring, min(ring.copies, copies)) for ring in problem.rings)
-    rings = tuple(replace(ring, copies=c, hops=min(ring.hops, hops(ring.size, c))) for ring, c in lowered)
+    lowered = ((ring, min(ring.copies, copies), 0 if ring.complete else 1) for ring in problem.rings)
+    rings = tuple(replace(ring, copies=c, hops=min(ring.hops, c + beside)) for ring, c, beside in lowered)
     return replace(problem, rings=rings)
 
 
