@@ -12,12 +12,17 @@ from statistics import median
 from flowcheck_net.audit.place import Window
 
 
-def shifts(flows: Sequence[Sequence[Window]]) -> tuple[int, ...]:
-    """For each flow the number of its first window, such that the smallest is 0. Empty flows get 0."""
+def shifts(flows: Sequence[Sequence[Window]], period: float = 0.0) -> tuple[int, ...]:
+    """For each flow the number of its first window, such that the smallest is 0. Empty flows get 0.
+
+    Args:
+        flows: The iterations of each.
+        period: Nanoseconds from one iteration to the next, for flows that show only one; 0: not known.
+    """
     if not any(flows):
         return tuple(0 for _ in flows)
     reference = max(flows, key=_timed)
-    found = [_shift(reference, flow) if flow else 0 for flow in flows]
+    found = [_shift(reference, flow, period) if flow else 0 for flow in flows]
     lowest = min(shift for shift, flow in zip(found, flows, strict=True) if flow)
     return tuple(shift - lowest if flow else 0 for shift, flow in zip(found, flows, strict=True))
 
@@ -26,14 +31,14 @@ def _timed(windows: Sequence[Window]) -> int:
     return sum(w.first_time is not None for w in windows)
 
 
-def _shift(reference: Sequence[Window], flow: Sequence[Window]) -> int:
+def _shift(reference: Sequence[Window], flow: Sequence[Window], told: float) -> int:
     """Windows of ``reference`` before the first one of ``flow``; negative where ``flow`` began earlier."""
     if flow is reference or not _timed(flow) or not _timed(reference):
         return 0
     best = min(_candidates(reference, flow), key=lambda s: (*_distance(reference, flow, s), abs(s)))
     away = _distance(reference, flow, best)[0]
     gap = _signed_gap(reference, flow, best)
-    period = _period(reference) or _period(flow)
+    period = _period(reference) or _period(flow) or told
     if not period:
         return best if away <= _length(reference) + _length(flow) else (1 if gap > 0 else -1)
     return best if away <= period / 2 else best + round(gap / period)

@@ -56,7 +56,8 @@ def _foreign(flows: Sequence[FlowResult]) -> Iterator[Finding]:
             FindingKind.FOREIGN,
             Verdict.UNPLANNED,
             f"{source} -> {destination} at {capture}",
-            f"{packets} RDMA packets on {len(many)} queue pairs between hosts that are not in the job: "
+            f"{packets} RDMA packets on {len(many)} queue pair{'s' if len(many) != 1 else ''} "
+            "between hosts that are not in the job: "
             "the mirror copies another job's traffic",
         )
 
@@ -146,7 +147,8 @@ def _other(flows: Sequence[FlowResult]) -> Iterator[Finding]:
             text = f"{flow.packets} packets of other RDMA of the job's hosts (such as point-to-point): not counted"
             yield Finding(FindingKind.OTHER, None, _flow_name(flow), text)
         if flow.unrecognised:
-            text = f"{flow.unrecognised} messages are neither an all-reduce nor a declared broadcast: not counted"
+            many = "message is" if flow.unrecognised == 1 else "messages are"
+            text = f"{flow.unrecognised} {many} neither an all-reduce nor a declared broadcast: not counted"
             yield Finding(FindingKind.UNRECOGNISED, None, _flow_name(flow), text)
 
 

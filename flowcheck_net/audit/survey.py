@@ -74,7 +74,7 @@ def survey(expectation: Expectation, records: Records) -> Survey:
         slots[slot.hop.source, slot.hop.destination].append(slot)
     assignments = [(pair, assign(found, tracks.get(pair, []), broadcasts)) for pair, found in sorted(slots.items())]
     assigned = {slot_key(a.slot): a for _, one in assignments for a in one.assigned}
-    sightings, count = _number(assigned)
+    sightings, count = _number(assigned, expectation.iteration_time * 1e9)
     ring_flows = {id(t.flow) for a in assigned.values() for t, p in a.flows if p.windows}
     untold = {(hop.source, hop.destination) for hop in expectation.hops} - {(h.source, h.destination) for h in told}
     ring_flows |= {id(track.flow) for pair in untold for track in tracks.get(pair, ())}
@@ -115,14 +115,14 @@ def _cut(wire: Wire, sizes: Iterable[int]) -> set[int]:
     return {piece.length for size in sizes for piece in pieces(wire.nccl, size, 0)}
 
 
-def _number(assigned: dict[SlotKey, Assigned]) -> tuple[dict[SlotKey, tuple[Sighting, ...]], int]:
+def _number(assigned: dict[SlotKey, Assigned], period: float) -> tuple[dict[SlotKey, tuple[Sighting, ...]], int]:
     """Give every flow's iterations their common numbers.
 
     Only flows with data decide how many there are: empty messages are too alike to tell where an iteration begins.
     """
     data = {key for key, a in assigned.items() if any(a.slot.pattern.sizes)} or set(assigned)
     every = [(key, track, placement) for key, a in sorted(assigned.items()) for track, placement in a.flows]
-    starts = shifts([placement.windows for _, _, placement in every])
+    starts = shifts([placement.windows for _, _, placement in every], period)
     seen = [(each, start) for each, start in zip(every, starts, strict=True) if each[2].windows]
     first = min((start for (key, _, _), start in seen if key in data), default=0)
     end = max((start + len(p.windows) for (key, _, p), start in seen if key in data), default=first)

@@ -46,6 +46,8 @@ class Expectation:
     """Of all ranks: traffic between others is foreign."""
     planned: bool
     """False: no plan was given, so every hop may or may not be mirrored."""
+    iteration_time: float = 0.0
+    """Seconds from one iteration to the next, as the job says; 0: not known."""
 
 
 def expect(job: Job, observed: Observed | None) -> Expectation:
@@ -71,7 +73,8 @@ def expect(job: Job, observed: Observed | None) -> Expectation:
     addresses = frozenset(place.address for place in job.places) | {
         address for hop in hops for address in (hop.source, hop.destination)
     }
-    return Expectation(job.name, job.wire, hops, addresses, planned=observed is not None)
+    planned = observed is not None
+    return Expectation(job.name, job.wire, hops, addresses, planned, job.iteration_time)
 
 
 def _lane_hops(job: Job, lane: Lane, observed: Observed) -> Iterator[ExpectedHop]:

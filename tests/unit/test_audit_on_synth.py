@@ -25,20 +25,33 @@ def audited(
     tmp_path: Path,
     nccl: str,
     *,
+    iterations: int = 3,
     elements: Sequence[int] = (5000,),
     extra: str = "",
     faults: Sequence[str] = (),
     start_psn: int = 0,
     mtu: int = 1024,
 ) -> AuditReport:
-    """Audit three iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
-    return audit(*seen(tmp_path, nccl, elements=elements, extra=extra, faults=faults, start_psn=start_psn, mtu=mtu))
+    """Audit some iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
+    return audit(
+        *seen(
+            tmp_path,
+            nccl,
+            iterations=iterations,
+            elements=elements,
+            extra=extra,
+            faults=faults,
+            start_psn=start_psn,
+            mtu=mtu,
+        )
+    )
 
 
 def seen(
     tmp_path: Path,
     nccl: str,
     *,
+    iterations: int = 3,
     elements: Sequence[int] = (5000,),
     extra: str = "",
     faults: Sequence[str] = (),
@@ -56,7 +69,7 @@ def seen(
     )
     plan = make_plan(load_specs(TWO_HOST / "topology.yaml", job, TWO_HOST / "policy.yaml"))
     capture = tmp_path / "mirror.pcapng"
-    synthesize(plan, capture, iterations=3, faults=parse_faults(faults), start_psn=start_psn)
+    synthesize(plan, capture, iterations=iterations, faults=parse_faults(faults), start_psn=start_psn)
     return expectation(plan), replay([capture])
 
 
@@ -162,3 +175,9 @@ def test_equal_queue_pairs_are_assigned_in_ascending_order_whatever_was_lost(tmp
     report = audited(tmp_path, nccl, elements=[131_072], faults=["loss:hop=dp0/0/0,iteration=1,packet=0"])
     assert [r.verdict for r in report.rings if r.channel == 1] == [Verdict.COVERED] * 3
     assert [r.verdict for r in report.rings if r.channel == 0][1] is Verdict.RECOVERED
+
+
+def test_queue_pairs_that_take_turns_in_the_only_iteration_are_of_one_iteration(tmp_path: Path) -> None:
+    nccl = "version: 2.23.4, protocol: LL128, channels: 1, threads: 512, qps_per_connection: 4"
+    report = audited(tmp_path, nccl, elements=[7, 5000], iterations=1)
+    assert verdicts(report) == [Verdict.COVERED]
