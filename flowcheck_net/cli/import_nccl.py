@@ -175,7 +175,7 @@ def _findings(findings: Sequence["Finding"]) -> list[dict[str, str]]:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def nccl_xml(files: Sequence[Path], *, as_json: bool) -> None:
-    """Show which NIC is nearest to each GPU (topology XML), and where each channel enters and leaves a host (graph XML).
+    """Show the NIC nearest to each GPU (topology XML), or where each channel enters and leaves the host (graph XML).
 
     NCCL writes them with NCCL_TOPO_DUMP_FILE and NCCL_GRAPH_DUMP_FILE; cloud images ship them for NCCL_TOPO_FILE.
     """

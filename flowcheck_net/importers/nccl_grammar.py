@@ -53,7 +53,7 @@ _INIT = re.compile(
     rf"(?: key -?[0-9]{{1,11}})?(?: commId ({_POINTER}))? ?- Init (COMPLETE|START)"
 )
 _RING_LINK = re.compile(rf"Ring {_N} : {_S} -> {_N} -> {_S}")
-_RING_LIST = re.compile(rf"Channel {_N}/{_N} :((?: +[0-9]{{1,9}})+) *(\.\.\.)?")
+_RING_LIST = re.compile(rf"Channel {_N}/{_N} :((?: +[0-9]{{1,9}})+)( *)(\.\.\.)?")
 _TREE_LINK = re.compile(rf"Tree {_N} : {_S} -> {_N} -> {_S}/{_S}/{_S}")
 _TREE = re.compile(rf" \[{_N}\] {_S}/{_S}/{_S}->{_N}->{_S}(?= |$)")
 _TREE_UP_FIRST = re.compile(rf" \[{_N}\] {_S}->{_N}->{_S}/{_S}/{_S}(?= |$)")
@@ -170,8 +170,9 @@ def _channel(grammar: Grammar, text: str) -> Record | None:
     if match is None:
         return None
     ranks = tuple(int(word) for word in match[3].split())
-    cut = match[4] is not None
-    return RingList(int(match[1]), int(match[2]), ranks[:-1] if cut else ranks, cut)
+    cut = match[5] is not None
+    half = cut and not match[4]  # "... 12..." may be the beginning of 120
+    return RingList(int(match[1]), int(match[2]), ranks[:-1] if half else ranks, cut)
 
 
 def _connection(grammar: Grammar, text: str) -> Connection | None:

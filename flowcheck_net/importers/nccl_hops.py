@@ -97,7 +97,9 @@ class _Finder:
 
     def _end(self, member: Member, key: _Key) -> NetworkEnd | None:
         here, loose = self._own[member.rank], self._loose.get(member.process, {})
-        ends = here.get(key) or loose.get(key, set())
+        ends = here.get(key, set())
+        if not ends or self._log.namesakes[member.process, member.rank] == 1:
+            ends = ends | loose.get(key, set())
         if len(ends) == 1:
             return next(iter(ends))
         channel, source, target, direction = key
