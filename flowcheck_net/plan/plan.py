@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from flowcheck_net.errors import StalePlan
 from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NodeName, PortName, SwitchName
 from flowcheck_net.intent import Direction, MirrorSession, SwitchAddress
+from flowcheck_net.model.collectives.tree import is_tree
 from flowcheck_net.model.expect import Expectation, expect
 from flowcheck_net.model.job import Job, RankPlace, TreeEdge
 from flowcheck_net.plan.codec import Codec, FormError
@@ -279,10 +280,10 @@ def _check_references(plan: Plan) -> None:
             len(ring.nics) in (0, ring.size), f"plan.job.rings: {ring.group}/{ring.channel} has nics for some hops only"
         )
     for tree in plan.job.trees:
-        ranks = {rank for edge in tree.edges for rank in (edge.parent, edge.child)}
-        known = all(0 <= rank < len(plan.job.places) for rank in ranks)
+        edges = [(edge.parent, edge.child) for edge in tree.edges]
+        known = all(0 <= rank < len(plan.job.places) for pair in edges for rank in pair)
         _require(
-            known and len(ranks) == tree.size > 1 and tree.members >= tree.hosts > 0,
+            known and bool(edges) and is_tree(edges) and tree.members >= tree.hosts > 0,
             f"plan.job.trees: {tree.group}/{tree.channel} names unknown ranks or is no tree",
         )
     switches = {switch.name for switch in plan.switches}

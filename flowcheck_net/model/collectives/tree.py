@@ -72,7 +72,7 @@ def host_tree_edges(hosts: Sequence[Sequence[_T]], parents: Sequence[int]) -> tu
 
 
 def subtree_sizes(edges: Iterable[tuple[_T, _T]]) -> dict[_T, int]:
-    """Nodes below each node, itself included: as many contributions as its partial sums hold."""
+    """Nodes below each node of a tree, itself included: as many contributions as its partial sums hold."""
     parent = {child: up for up, child in edges}
     nodes = parent.keys() | set(parent.values())
     sizes = dict.fromkeys(nodes, 0)
@@ -82,6 +82,24 @@ def subtree_sizes(edges: Iterable[tuple[_T, _T]]) -> dict[_T, int]:
             sizes[above] += 1
             above = parent.get(above)
     return sizes
+
+
+def is_tree(edges: Sequence[tuple[_T, _T]]) -> bool:
+    """Do the (parent, child) edges make one tree: every node but one has one parent, and none is below itself?"""
+    parent = {child: up for up, child in edges}
+    nodes = parent.keys() | {up for up, _ in edges}
+    if len(parent) != len(edges) or len(nodes) != len(edges) + 1:
+        return False
+    safe: set[_T] = set()
+    for node in nodes:
+        way: list[_T] = []
+        while node in parent and node not in safe and len(way) <= len(edges):
+            way.append(node)
+            node = parent[node]
+        if len(way) > len(edges):
+            return False
+        safe.update(way)
+    return True
 
 
 def tree_copies(down_edges: Iterable[int]) -> int:
