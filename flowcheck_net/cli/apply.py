@@ -26,8 +26,15 @@ def command(
     """Program the mirror sessions of PLAN: all switches, or none.
 
     Only sessions named fcn-JOB-NUMBER are ever written. Our sessions on switches that the plan no longer uses are
-    removed. Exit code 7: a switch failed and everything is as before; 8: a named switch is not.
-    """
+    removed. One switch is written first, as a canary; the others follow when it reads back as planned. Exit code 7: a
+    switch failed and everything is as before; 8: a named switch is not.
+
+    \b
+    Examples:
+      flowcheck-net apply plan.json --dry-run
+      flowcheck-net apply plan.json
+      flowcheck-net apply plan.json --resume        (after a cut-off run)
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.apply.engine import apply_plan, propose, resume_plan
     from flowcheck_net.apply.journal import Journal
     from flowcheck_net.cli.output import emit_json
@@ -82,4 +89,5 @@ def _show(report: "ApplyReport") -> None:
         for line in unified(name, target.wanted, target.actual):
             styled(line, _DIFF_STYLES.get(line[0], ""))
     changing = sum(1 for t in report.targets if t.steps)
-    styled(f"verdict: dry run: {changing} of {len(report.targets)} switches would change, nothing was written")
+    switches = counted(len(report.targets), "switch", "switches")
+    styled(f"verdict: dry run: {changing} of {switches} would change, nothing was written")

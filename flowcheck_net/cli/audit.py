@@ -57,8 +57,14 @@ def command(
     """Compare RECORDS (from replay) with the plan, or without one with the job files of DIRECTORY.
 
     The report is printed first. The exit code is 4 where fully reduced bytes are missing, 6 for traffic or copies that
-    nobody planned and for a job that changed, 10 where something cannot be proven, else 0.
-    """
+    nobody planned and for a job that changed, 10 where something cannot be proven, else 0. The verdicts are told in
+    docs/audit.md. An iteration is publishable when each of its rings is COVERED or RECOVERED.
+
+    \b
+    Examples:
+      flowcheck-net audit records.json --plan plan.json --html report.html
+      flowcheck-net audit records.json my-job/        (topology.yaml, job.yaml, policy.yaml; no plan)
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.audit.coverage import audit
     from flowcheck_net.audit.result import report_to_dict
     from flowcheck_net.cli.output import console, emit_json
@@ -130,7 +136,10 @@ def _read_records(path: Path) -> "Records":
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecordsCorrupt(f"{path} cannot be read: {error}", hint="write it with `replay -o`") from error
+        hint = f"records are made of a capture: `flowcheck-net replay {path} -o records.json`"
+        if isinstance(error, UnicodeDecodeError):
+            raise RecordsCorrupt(f"{path} is no records file", hint=hint) from error
+        raise RecordsCorrupt(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     return records_from_json(text, str(path))
 
 
@@ -149,28 +158,39 @@ def _error(report: "AuditReport") -> "FlowcheckError | None":
     from flowcheck_net.audit.verdict import Verdict
     from flowcheck_net.errors import CoverageGap, CoverageUnknown, Drift
 
-    good = sum(i.publishable for i in report.iterations)
-    text = f"{report.verdict}: {good} of {len(report.iterations)} iterations are publishable"
+    text = f"{report.verdict}: {_publishable(report)}"
     if report.verdict is Verdict.GAP:
-        return CoverageGap(text, hint="the table names the missing chunks, their packets and the hops that carry them")
+        hint = "publish no iteration with a gap; its reason names the hops that lost packets or were not observed"
+        return CoverageGap(text, hint=hint)
     if report.verdict in (Verdict.UNPLANNED, Verdict.DUPLICATE, Verdict.STALE):
-        return Drift(text, hint="the findings name the traffic; `flowcheck-net verify` compares switches and plan")
+        hint = "compare job.yaml with NCCL's log, and with the messages that the findings name"
+        if report.planned:
+            hint = "the reasons and findings name the traffic; `flowcheck-net verify` compares switches and plan"
+        return Drift(text, hint=hint)
     if report.verdict is Verdict.UNKNOWN:
-        return CoverageUnknown(text, hint="the reasons above say what could not be proven")
+        return CoverageUnknown(text, hint="the reasons and findings above say what could not be proven")
     return None
+
+
+def _publishable(report: "AuditReport") -> str:
+    """Such as ``2 of 3 iterations are publishable``."""
+    if not report.iterations:
+        return "no iteration was found"
+    good = sum(i.publishable for i in report.iterations)
+    return f"{good} of {len(report.iterations)} iterations are publishable"
 
 
 def _show(out: "Console", report: "AuditReport") -> None:
     for warning in report.warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     out.print(_ring_table(report))
-    out.print(_hop_table(report))
+    if any(ring.hops for ring in report.rings):
+        out.print(_hop_table(report))
     if report.findings:
         out.print(_finding_table(report))
-    good = sum(i.publishable for i in report.iterations)
     style = _STYLES[report.verdict.value]
     out.print(
-        f"[{style}]{report.verdict}[/]: {good} of {len(report.iterations)} iterations are publishable"
+        f"[{style}]{report.verdict}[/]: {_publishable(report)}"
         + ("" if report.planned else " (no plan was given: every hop with traffic counts as observed)")
     )
 
@@ -206,10 +226,9 @@ def _ring_table(report: "AuditReport") -> "Table":
 def _hop_table(report: "AuditReport") -> "Table":
     """Sums over iterations: expected = seen + missing."""
     table = _table(
-        "Packets by hop, all iterations: seen + missing = expected",
-        *("ring", "hop", "captures", "queue pairs", "expected", "seen", "missing", "of them reduced", "bytes seen"),
-        *("repeats",),
-        numbers=("expected", "seen", "missing", "of them reduced", "bytes seen", "repeats"),
+        "Packets by hop, all iterations: seen + missing = expected (reduced: of the missing, those fully reduced)",
+        *("ring", "hop", "captures", "queue pairs", "expected", "seen", "missing", "reduced", "bytes", "repeats"),
+        numbers=("expected", "seen", "missing", "reduced", "bytes", "repeats"),
     )
     found: dict[tuple[str, int, int], list[HopResult]] = {}
     for ring in report.rings:

@@ -27,6 +27,8 @@ def command(
     """Check the topology, job and policy file of DIRECTORY; show every problem at once.
 
     Prints "ok" and a summary, or file:line:column of each problem with exit code 2.
+
+    Example: flowcheck-net check topologies/two-host
     """
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.spec.load import load_specs

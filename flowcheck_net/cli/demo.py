@@ -102,28 +102,30 @@ def _flowcheck(*words: str, quiet: bool = False, accept: int = 0) -> str:
 
 def _show(rows: list[dict[str, Any]]) -> None:
     """The table of verdicts, and where the reports are."""
+    from rich import box
     from rich.table import Table
 
     from flowcheck_net.cli.output import console
 
-    table = Table(title="Verdicts", title_justify="left")
-    for column in ("example", "what happened", "iterations", "verdict", "as expected", "report"):
+    table = Table(title="Verdicts", title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("example", "what happened", "publishable", "verdict", "report"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        case = row["case"]
+        case, verdict = row["case"], row["audit"]["verdict"]
         table.add_row(
             case.example,
             case.title,
             _iterations(row["audit"]),
-            row["audit"]["verdict"],
-            "yes" if row["as expected"] else f"no, {case.expected}",
-            str(row["report"]),
+            verdict if row["as expected"] else f"{verdict}, not {case.expected}",
+            row["report"].name,
         )
     console().print(table)
-    click.echo(f"Open a report in a browser: {rows[-1]['report'].resolve()}")
+    good = sum(row["as expected"] for row in rows)
+    click.echo(f"{good} of {len(rows)} runs ended in the verdict that their fault must give")
+    click.echo(f"Open a report in a browser: {rows[1]['report'].resolve()} (the others are beside it)")
 
 
 def _iterations(audit: dict[str, Any]) -> str:
-    """Such as ``3 of 3 publishable``."""
+    """Such as ``3 of 3``."""
     iterations = audit["iterations"]
-    return f"{sum(i['publishable'] for i in iterations)} of {len(iterations)} publishable"
+    return f"{sum(i['publishable'] for i in iterations)} of {len(iterations)}"

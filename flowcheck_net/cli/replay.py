@@ -41,7 +41,13 @@ def command(
     """Read pcap and pcapng FILES (plain or gzip, - is standard input) and count what was seen.
 
     A file that is cut off is used as far as it is whole, and the exit code is then 9.
-    """
+
+    \b
+    Examples:
+      flowcheck-net replay mirror.pcapng -o records.json
+      flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.json
+      tcpdump -i cap0 -w - | flowcheck-net replay - -o records.json
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.receive.compare import compare
     from flowcheck_net.receive.records_json import records_to_json
 
@@ -143,13 +149,14 @@ def _flow_table(records: "Records") -> "Table":
     flows = [flow for flow in records.flows if flow.seen]
     several = len(records.captures) > 1
     table = _table(
-        f"{len(flows)} flows with requests, of {len(records.flows)}",
+        f"Flows that carry RDMA requests: {len(flows)} of {len(records.flows)}",
         *(["capture"] if several else []),
         *("source", "destination", "dest QP", "writes", "messages", "gaps", "missing PSNs", "repeats"),
         numbers=("dest QP", "writes", "messages", "gaps", "repeats"),
     )
     for flow in flows:
-        gaps = f"{len(flow.gaps)} ({sum(gap.packets for gap in flow.gaps)} PSNs)" if flow.gaps else "0"
+        lost = sum(gap.packets for gap in flow.gaps)
+        gaps = f"{len(flow.gaps)} ({lost} PSN{'s' if lost != 1 else ''})" if flow.gaps else "0"
         row = [
             *(flow.source, flow.destination, f"{flow.dest_qp:#x}", str(flow.packets.get("write", 0))),
             *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
@@ -160,7 +167,7 @@ def _flow_table(records: "Records") -> "Table":
 
 def _counter_table(records: "Records") -> "Table":
     """Everything counted, by name, without the zeros."""
-    table = _table("counters", "capture", "counter", "packets", numbers=("packets",))
+    table = _table("Counters", "capture", "counter", "packets", numbers=("packets",))
     for capture in records.captures:
         table.add_row(capture.name, "all frames", str(capture.packets))
         dropped = "unknown" if capture.dropped is None else str(capture.dropped)

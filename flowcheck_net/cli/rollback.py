@@ -17,6 +17,8 @@ def command(plan_file: Path | None, state_dir: Path, forget: tuple[str, ...], *,
 
     The sessions of before that run come back exactly. It is refused, with exit code 8 and nothing written, where
     someone else changed our sessions since. Foreign sessions are never touched. Calling it twice undoes one run.
+
+    Example: flowcheck-net rollback plan.json
     """
     from flowcheck_net.apply.journal import Journal
     from flowcheck_net.apply.rollback import rollback

@@ -11,6 +11,8 @@ def command(kind: str) -> None:
     \b
     Editors with a YAML language server use it when the file begins with
       # yaml-language-server: $schema=topology.schema.json
+
+    Example: flowcheck-net schema topology > topology.schema.json
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.spec.load import json_schema

@@ -24,8 +24,8 @@ def state_dir_option(function: Command) -> Command:
         "--state-dir",
         type=click.Path(path_type=Path, file_okay=False),
         default=default_state_dir,
-        show_default="$XDG_STATE_HOME/flowcheck-net, or ~/.local/state/flowcheck-net",
-        help="Where the journal of past applies is kept (and the fake switches).",
+        help="Where the journal of past applies is kept, and the fake switches.  "
+        "[default: $XDG_STATE_HOME/flowcheck-net, or ~/.local/state/flowcheck-net]",
     )(function)
 
 

@@ -15,7 +15,9 @@ _MAX_PSN = 0xFFFFFF
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="pcapng file.")
 @click.option("--iterations", default=3, show_default=True, type=click.IntRange(1), help="Training iterations.")
-@click.option("--fault", "faults", multiple=True, metavar="SPEC", help="A fault, such as loss:hop=dp0/0/1,packet=17.")
+@click.option(
+    "--fault", "faults", multiple=True, metavar="SPEC", help="One of the faults above. May be given several times."
+)
 @click.option("--seed", default=0, show_default=True, type=int, help="Gradients and random faults follow from it.")
 @click.option(
     "--start-psn",
@@ -39,7 +41,13 @@ def command(
 ) -> None:
     """Write the capture that the observation points of PLAN would see.
 
-    The same arguments give the same file. Hops, iterations and packets count from 0.
+    The same arguments give the same file. Hops, iterations and packets count from 0. What each fault does is told in
+    docs/synth.md.
+
+    \b
+    Examples:
+      flowcheck-net synth plan.json -o mirror.pcapng
+      flowcheck-net synth plan.json -o mirror.pcapng --fault loss:hop=dp0/0/1,iteration=2,packet=30
 
     \b
     Faults:
@@ -85,4 +93,4 @@ def _show(report: "SynthReport", output: Path) -> None:
         outside = f", {capture.outside} outside the capture" if capture.outside else ""
         click.echo(f"  {capture.name}: {capture.packets} packets{drops}{outside}")
     for (kind, fault), times in Counter((event.kind, event.fault) for event in report.events).items():
-        click.echo(f"  {kind}: {times} times ({fault})")
+        click.echo(f"  {kind}: {'once' if times == 1 else f'{times} times'} ({fault})")

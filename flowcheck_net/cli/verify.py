@@ -21,6 +21,8 @@ def command(plan_file: Path, state_dir: Path, *, as_json: bool) -> None:
 
     What is proven here is that the configuration was accepted. That copies arrive is proven by `flowcheck-net audit`;
     the switches' own packet counts are shown as a first sign. Exit code 6: there is a difference.
+
+    Example: flowcheck-net verify plan.json
     """
     from flowcheck_net.apply.journal import Journal
     from flowcheck_net.apply.verify import verify_plan
@@ -62,8 +64,11 @@ def _show(switch: "SwitchVerdict") -> None:
     if switch.failure:
         styled(f"{switch.switch}: unknown: {switch.failure.removeprefix(f'{switch.switch}: ')}", "red")
         return
+    from flowcheck_net.apply.reach import counted
+
     state = "drift" if switch.differences else "accepted"
-    styled(f"{switch.switch}: {state}: {len(switch.counts)} sessions planned, {switch.foreign} foreign", "bold")
+    planned = counted(len(switch.counts), "session", "sessions")
+    styled(f"{switch.switch}: {state}: {planned} planned, {switch.foreign} foreign", "bold")
     for difference in switch.differences:
         styled(f"  {difference.session} ({difference.owner}) {difference.text}", "red")
     for count in switch.counts:

@@ -56,7 +56,7 @@ def test_the_usual_path(shell: Shell):
     )
     shell.fabric.offer("leaf2", "Ethernet2", "rx", 42)
     assert shell("verify", plan) == 0
-    assert "leaf1: accepted: 1 sessions planned, 1 foreign\n" in shell.out
+    assert "leaf1: accepted: 1 session planned, 1 foreign\n" in shell.out
     assert "  fcn-gpt-1: Ethernet2:rx -> Ethernet32: 42 packets mirrored\n" in shell.out
     assert shell("apply", plan) == 0
     assert shell.out == "verdict: unchanged: every switch is as planned already; nothing was written\n"

@@ -28,7 +28,7 @@ def test_the_table_shows_points_coverage_cost_and_proof() -> None:
     for words in (
         "leaf1    Ethernet1   rx          dp0/0/0      fcn-gpt-dp2-1   ckpt1:cap0     400G of 400G, 100%",
         "dp0/0       2   0 1              1        1   complete",
-        "mirrored: 80,000 bytes a step, 4.00 per gradient byte (bound of a perfect observer: 1, times 2 for LL)",
+        "mirrored: 80,000 bytes a step, 4.00 for each gradient byte (one copy and nothing else: 2.00, as LL sends 2 ",
         "duplicate: 0 bytes a step",
         "2 sessions on 1 switch",
         "proof: optimal, gap 0.00%",

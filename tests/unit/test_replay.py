@@ -184,7 +184,7 @@ def test_text_of_the_command_names_every_counter(capture: Path, tmp_path: Path) 
     output = tmp_path / "records.json"
     result = run(capture, "-o", output)
     assert result.exit_code == 0
-    for text in ("10.0.0.1", "0x11", "3 lost", "1 (1 PSNs)", "frame arp", "frame rocev2", "rocev2 write", "unknown"):
+    for text in ("10.0.0.1", "0x11", "3 lost", "1 (1 PSN)", "frame arp", "frame rocev2", "rocev2 write", "unknown"):
         assert text in result.stdout
     assert records_from_json(output.read_text(), "records.json").captures[0].packets == 4
 

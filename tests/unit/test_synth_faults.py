@@ -152,7 +152,7 @@ def test_command(tmp_path: Path) -> None:
     assert json.loads(result.output)["events"][0]["psn"] == 2
     assert len(read(out)[0]) == json.loads(result.output)["packets"]
     shown = CliRunner().invoke(command, [*arguments, "--fault", "loss:hop=dp0/0/0,packet=2"])
-    assert "loss: 1 times (loss:hop=dp0/0/0,packet=2)" in shown.output
+    assert "loss: once (loss:hop=dp0/0/0,packet=2)" in shown.output
     assert isinstance(CliRunner().invoke(command, [*arguments, "--fault", "los:"]).exception, SpecError)
 
 
