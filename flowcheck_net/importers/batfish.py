@@ -24,7 +24,7 @@ def read_batfish(paths: tuple[Path, ...]) -> Survey:
             a, b = (_end(file, edge, side) for side in ("node1", "node2"))
             cables.append(Cable(a, b, None, source))
             devices += [Device(end.device, source) for end in (a, b)]
-    return Survey("batfish", "batfish", tuple(devices), tuple(cables))
+    return Survey("batfish", "batfish", tuple(devices), tuple(cables), tuple(map(str, paths)))
 
 
 def _end(file: JsonFile, edge: Any, side: str) -> End:  # noqa: ANN401 - any JSON value

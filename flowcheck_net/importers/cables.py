@@ -1,6 +1,6 @@
 """What every importer reads into: devices, cables and findings, each with the file and line it came from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from flowcheck_net.errors import Problem
@@ -161,7 +161,9 @@ class Survey:
     """Name for the topology."""
     devices: tuple[Device, ...]
     cables: tuple[Cable, ...]
-    findings: tuple[Finding, ...] = field(default=())
+    files: tuple[str, ...]
+    """The files that were read."""
+    findings: tuple[Finding, ...] = ()
     platform: str | None = None
     """The capability table of every switch, where the source's kind alone decides it."""
 

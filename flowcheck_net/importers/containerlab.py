@@ -46,7 +46,8 @@ def read_containerlab(paths: tuple[Path, ...]) -> Survey:
         devices += lab.devices()
         cables += lab.cables(findings)
         names.append(lab.name)
-    return Survey("containerlab", "-".join(names), tuple(devices), tuple(cables), tuple(findings))
+    files = tuple(map(str, paths))
+    return Survey("containerlab", "-".join(names), tuple(devices), tuple(cables), files, tuple(findings))
 
 
 class _Lab:

@@ -67,10 +67,13 @@ def read_ibnetdiscover(paths: tuple[Path, ...]) -> Survey:
     sections: dict[str, _Section] = {}
     lines: list[tuple[_Section, re.Match[str], Source]] = []
     for path in paths:
-        for section, match, source in _scan(path, findings):
+        strange: list[Finding] = []
+        known = len(sections)
+        for section, match, source in _scan(path, strange):
             sections.setdefault(section.guid, section)
             if match is not None:
                 lines.append((section, match, source))
+        findings += strange if len(sections) > known else []  # a file of another kind is one problem, not one a line
     placed = _places(sections)
     skipped = {guid for guid, section in sections.items() if _AGGREGATION in section.label}
     cables = [
@@ -86,7 +89,10 @@ def read_ibnetdiscover(paths: tuple[Path, ...]) -> Survey:
     ]
     devices = [_device(section, placed[guid]) for guid, section in sections.items() if guid not in skipped]
     findings += _remarks(sections, placed, skipped)
-    return Survey("ibnetdiscover", "infiniband", tuple(devices), tuple(cables), tuple(findings), platform="infiniband")
+    files = tuple(map(str, paths))
+    return Survey(
+        "ibnetdiscover", "infiniband", tuple(devices), tuple(cables), files, tuple(findings), platform="infiniband"
+    )
 
 
 def _scan(path: Path, findings: list[Finding]) -> Iterator[tuple[_Section, re.Match[str] | None, Source]]:

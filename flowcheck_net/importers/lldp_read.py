@@ -58,4 +58,5 @@ def _survey(
             cables.append(result[0])
             if result[1] is not None:
                 devices.append(result[1])
-    return Survey("lldp", "lldp", tuple(devices), tuple(cables), tuple(findings))
+    files = tuple(dict.fromkeys(source.file for source in places.values()))
+    return Survey("lldp", "lldp", tuple(devices), tuple(cables), files, tuple(findings))

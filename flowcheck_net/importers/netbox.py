@@ -41,6 +41,7 @@ class _Dump:
     def __init__(self, files: Sequence[JsonFile]) -> None:
         self._objects: dict[str, dict[int, Mapping[str, Any]]] = {}
         self._sources: dict[tuple[str, int], Source] = {}
+        self._names = tuple(file.file for file in files)
         for file in files:
             if not isinstance(file.tree, list) or not file.tree:
                 file.refuse("this is no NetBox dump: it must be a list of objects", "write it with manage.py dumpdata")
@@ -52,7 +53,7 @@ class _Dump:
     def survey(self) -> Survey:
         findings: list[Finding] = []
         cables = tuple(self._cables(findings))
-        return Survey("netbox", "netbox", tuple(self._devices()), cables, tuple(findings))
+        return Survey("netbox", "netbox", tuple(self._devices()), cables, self._files(cables), tuple(findings))
 
     def _add(self, file: JsonFile, entry: Any) -> None:  # noqa: ANN401 - any JSON value
         if not isinstance(entry, dict):
@@ -129,7 +130,11 @@ class _Dump:
         return {key: sides for key, sides in ends.items() if key not in {*no_data, *absent}}
 
     def _whole(self) -> Source:
-        return Source(min(self._sources.values()).file)
+        return Source(self._names[0])
+
+    def _files(self, cables: tuple[Cable, ...]) -> tuple[str, ...]:
+        """All files where no cable came of them; one with cables gives sense to the others."""
+        return self._names if not cables else ()
 
     def _end(self, end: Termination) -> End:
         fields = self._of("interface").get(end.key, {})

@@ -33,7 +33,7 @@ def read_netq(paths: tuple[Path, ...]) -> Survey:
             names = _nodes(file, graph, devices)
             for link in _list(file, graph, "links"):
                 cables += _cables(file, link, names, findings)
-    return Survey("netq", "netq", tuple(devices), tuple(cables), tuple(findings))
+    return Survey("netq", "netq", tuple(devices), tuple(cables), tuple(map(str, paths)), tuple(findings))
 
 
 def _nodes(file: JsonFile, graph: Any, devices: list[Device]) -> dict[str, str]:  # noqa: ANN401 - any JSON value

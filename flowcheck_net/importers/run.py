@@ -31,7 +31,7 @@ def import_topology(survey: Survey, options: Options) -> Graph:
     """Judge a survey and write its topology.
 
     Raises:
-        SpecError: the survey holds no cable at all.
+        SpecError: the survey holds no cable at all, or a file of it gave nothing.
     """
     findings: list[Finding] = []
     kept = _select(survey, options, findings)
@@ -51,19 +51,15 @@ def import_topology(survey: Survey, options: Options) -> Graph:
 
 
 def _select(survey: Survey, options: Options, findings: list[Finding]) -> Survey:
-    """The survey without what the user excludes."""
-    if not survey.cables:
-        files = sorted({finding.source for finding in survey.findings} or {d.source for d in survey.devices})
-        listed = [Problem(*_place(f), f.kind, f.message, f.cure) for f in survey.findings if f.is_problem]
-        source = files[0].file if files else survey.name
-        nothing = Problem(source, 0, 0, "", f"no cable was found in what should be {survey.kind} data")
-        raise SpecError([*listed, nothing], hint="check the file and the KIND of the import")
-    cables = [cable for cable in survey.cables if _is_kept(cable, options, findings)]
-    return replace(survey, cables=tuple(cables))
-
-
-def _place(finding: Finding) -> tuple[str, int, int]:
-    return finding.source.file, finding.source.line, 1 if finding.source.line else 0
+    """The survey without what the user excludes; a file that gave nothing at all is an error."""
+    spoken = {cable.source.file for cable in survey.cables} | {finding.source.file for finding in survey.findings}
+    empty = [file for file in survey.files if not survey.cables or file not in spoken]
+    if empty:
+        message = f"no cable was found in what should be {survey.kind} data"
+        listed = [finding.problem() for finding in survey.findings if finding.is_problem]
+        hint = "check the file and the KIND of the import"
+        raise SpecError([*listed, *(Problem(file, 0, 0, "", message) for file in empty)], hint=hint)
+    return replace(survey, cables=tuple(cable for cable in survey.cables if _is_kept(cable, options, findings)))
 
 
 def _is_kept(cable: Cable, options: Options, findings: list[Finding]) -> bool:
