@@ -1,4 +1,4 @@
-"""What one ring connection sends: NCCL's sends of an iteration, and their course over queue pairs, PSNs and time."""
+"""What one connection of a ring or tree sends: sends of an iteration, their course over queue pairs, PSNs and time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from flowcheck_net.ids import Qpn
-from flowcheck_net.model.job import Protocol, RankPlace, Ring, Wire
-from flowcheck_net.model.wire import WireMessage, broadcast_wire_sizes, hop_messages
+from flowcheck_net.model.job import Lane, Protocol, RankPlace, Ring, Wire
+from flowcheck_net.model.lanes import lane_messages
+from flowcheck_net.model.wire import WireMessage, broadcast_wire_sizes
 from flowcheck_net.model.wire_qps import has_closing_write, packets, pieces, splits
 from flowcheck_net.receive.synth_faults import Fault
 from flowcheck_net.receive.synth_frames import PSN_MASK
@@ -40,7 +41,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One ``isend`` of NCCL: one step of the connection (two for Simple)."""
+    """One ``isend`` of NCCL: one step of the connection (two for a ring's Simple)."""
 
     key: str
     """Which gradient stream it carries."""
@@ -61,9 +62,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One hop of a ring and its queue pairs."""
+    """One hop of a ring or tree and its queue pairs."""
 
-    ring: Ring
+    lane: Lane
     hop: int
     source: RankPlace
     destination: RankPlace
@@ -83,17 +84,17 @@ class Connection:
     @property
     def name(self) -> str:
         """``group/channel/hop``, as faults and reports write it."""
-        return f"{self.ring.group}/{self.ring.channel}/{self.hop}"
+        return f"{self.lane.group}/{self.lane.channel}/{self.hop}"
 
 
-def iteration_sends(wire: Wire, ring: Ring, hop: int) -> tuple[Send, ...]:
+def iteration_sends(wire: Wire, lane: Lane, hop: int) -> tuple[Send, ...]:
     """The sends of one iteration on a hop, in order."""
-    messages = hop_messages(wire, ring.size, ring.channel, hop)
+    messages = lane_messages(wire, lane, hop)
     one_send = attrgetter("bucket", "loop", "chunk", "slice", "reduced")
-    return tuple(_send(wire, ring, tuple(group)) for _, group in groupby(messages, key=one_send))
+    return tuple(_send(wire, lane, tuple(group)) for _, group in groupby(messages, key=one_send))
 
 
-def _send(wire: Wire, ring: Ring, messages: Sequence[WireMessage]) -> Send:
+def _send(wire: Wire, lane: Lane, messages: Sequence[WireMessage]) -> Send:
     """Messages that the model cut from one send, put together again."""
     parts: list[Part] = []
     start = 0
@@ -104,7 +105,7 @@ def _send(wire: Wire, ring: Ring, messages: Sequence[WireMessage]) -> Send:
     first = messages[0]
     state = "sum" if first.reduced else f"partial{first.contributions}"
     return Send(
-        key=f"{ring.group}/bucket{first.bucket}/{state}",
+        key=f"{lane.group}/bucket{first.bucket}/{state}",
         element=wire.buckets[first.bucket].dtype.size,
         data_offset=first.data_offset,
         data_bytes=sum(message.data_bytes for message in messages),
@@ -113,17 +114,17 @@ def _send(wire: Wire, ring: Ring, messages: Sequence[WireMessage]) -> Send:
     )
 
 
-def broadcast_sends(wire: Wire, ring: Ring, hop: int) -> tuple[Send, ...]:
-    """The declared broadcasts on a hop, from rank 0 of the ring: nothing goes into the root."""
-    if hop == ring.size - 1:
+def broadcast_sends(wire: Wire, lane: Lane, hop: int) -> tuple[Send, ...]:
+    """The declared broadcasts on a hop, from rank 0 of the ring: nothing goes into the root. A tree carries none."""
+    if not isinstance(lane, Ring) or hop == lane.size - 1:
         return ()
     sends: list[Send] = []
     for number, broadcast in enumerate(wire.broadcasts):
         offset = 0
-        for size in broadcast_wire_sizes(wire, broadcast, ring.channel):
+        for size in broadcast_wire_sizes(wire, broadcast, lane.channel):
             data = data_size(wire.nccl.protocol, size)
             parts = _broadcast_parts(wire, size, len(sends))
-            sends.append(Send(f"{ring.group}/broadcast{number}/{ring.channel}", 1, offset, data, size, parts))
+            sends.append(Send(f"{lane.group}/broadcast{number}/{lane.channel}", 1, offset, data, size, parts))
             offset += data
     return tuple(sends)
 
@@ -186,7 +187,8 @@ class Course:
         """``gap``: nanoseconds from packet to packet."""
         queue_pairs = len(connection.qpns)
         self._turns = not splits(wire.nccl)
-        self._step_size = 2 if wire.nccl.protocol is Protocol.SIMPLE else 1
+        simple_ring = wire.nccl.protocol is Protocol.SIMPLE and isinstance(connection.lane, Ring)
+        self._step_size = 2 if simple_ring else 1
         self._gap = gap
         self._psn = [connection.start_psn] * queue_pairs
         self._messages = [0] * queue_pairs

@@ -23,20 +23,20 @@ PROLOGUE = -1
 
 
 class Schedule:
-    """The sends of each connection and when each of them starts: all hops of a ring go in step."""
+    """The sends of each connection and when each of them starts: all hops of a ring or tree go in step."""
 
     def __init__(self, job: Job, connections: Sequence[Connection], gap: int, *, prologue: bool) -> None:
         """``gap``: nanoseconds from packet to packet; ``prologue``: the broadcasts, else an iteration."""
         self.sends: dict[str, tuple[Send, ...]] = {}
         self.starts: dict[str, list[int]] = {}
         self.duration = 0
-        """Nanoseconds of the longest ring."""
-        rings: dict[tuple[str, int], list[Connection]] = {}
+        """Nanoseconds of the longest ring or tree."""
+        lanes: dict[tuple[str, int], list[Connection]] = {}
         for connection in connections:
-            rings.setdefault((connection.ring.group, connection.ring.channel), []).append(connection)
+            lanes.setdefault((connection.lane.group, connection.lane.channel), []).append(connection)
         make = broadcast_sends if prologue else iteration_sends
-        for members in rings.values():
-            sends = {one.name: make(job.wire, one.ring, one.hop) for one in members}
+        for members in lanes.values():
+            sends = {one.name: make(job.wire, one.lane, one.hop) for one in members}
             starts = [STEP_LATENCY]
             for place in range(max(map(len, sends.values()))):
                 longest = max(every[place].packets for every in sends.values() if place < len(every))

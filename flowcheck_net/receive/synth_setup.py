@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.ids import Address, CapturePort, Qpn
-from flowcheck_net.model.job import Job, RankPlace, Ring
+from flowcheck_net.model.job import Job, Lane, RankPlace
 from flowcheck_net.plan.plan import Plan
 from flowcheck_net.receive.synth_connection import Connection
 from flowcheck_net.receive.synth_faults import Fault, FaultKind
@@ -24,9 +24,9 @@ class _QueuePairs:
     def __init__(self, job: Job) -> None:
         self._next: Counter[Address] = Counter()
         self._named: defaultdict[Address, set[int]] = defaultdict(set)
-        for ring in job.rings:
-            for hop, qpns in enumerate(ring.qpns):
-                self._named[job.ends(ring, hop)[1].address].update(qpns)
+        for lane in job.lanes:
+            for hop in range(lane.hop_count):
+                self._named[job.ends(lane, hop)[1].address].update(lane.hop_qpns(hop))
 
     def take(self, address: Address) -> Qpn:
         """The next one."""
@@ -41,25 +41,25 @@ def connections_of(job: Job, start_psn: int) -> tuple[Connection, ...]:
     """One connection for each hop that leaves a host, in order of (group, channel, hop)."""
     numbers = _QueuePairs(job)
     found: list[Connection] = []
-    for ring in sorted(job.rings):
-        for hop in range(ring.size):
-            source, destination = job.ends(ring, hop)
+    for lane in job.lanes:
+        for hop in range(lane.hop_count):
+            source, destination = job.ends(lane, hop)
             if source.host != destination.host:
-                found.append(_connection(job, ring, hop, (source, destination), numbers, start_psn))
+                found.append(_connection(job, lane, hop, (source, destination), numbers, start_psn))
     return tuple(found)
 
 
 def _connection(
-    job: Job, ring: Ring, hop: int, ends: tuple[RankPlace, RankPlace], numbers: _QueuePairs, start_psn: int
+    job: Job, lane: Lane, hop: int, ends: tuple[RankPlace, RankPlace], numbers: _QueuePairs, start_psn: int
 ) -> Connection:
     source, destination = ends
     count = job.wire.nccl.qps_per_connection
-    named = ring.qpns[hop] if ring.qpns else ()
+    named = lane.hop_qpns(hop)
     qpns = named or tuple(numbers.take(destination.address) for _ in range(count))
-    name = f"{ring.group}/{ring.channel}/{hop}"
+    name = f"{lane.group}/{lane.channel}/{hop}"
     base = 0x7F00_0000_0000 + (_number(name) & 0xFFF) * (1 << 28)
     return Connection(
-        ring=ring,
+        lane=lane,
         hop=hop,
         source=source,
         destination=destination,
@@ -160,6 +160,11 @@ def _misfits(fault: Fault, limits: Limits) -> Iterator[tuple[str, str, str]]:
     elif fault.hop is not None and not seen[fault.hop] and fault.kind is not FaultKind.RETRANSMIT:
         able = [name for name, data in seen.items() if data]
         yield "hop", f"no observation point sees hop {fault.hop!r}", f"one of {', '.join(able[:8])}"
-    elif fault.hop in limits.packets and fault.packet is not None and fault.packet[1] >= limits.packets[fault.hop]:
+    elif (
+        fault.hop is not None
+        and fault.hop in limits.packets
+        and fault.packet is not None
+        and fault.packet[1] >= limits.packets[fault.hop]
+    ):
         last = limits.packets[fault.hop] - 1
         yield "packet", f"hop {fault.hop!r} sends only {last + 1} packets an iteration", f"0 to {last}"
