@@ -113,7 +113,7 @@ def test_problems_write_nothing_unless_partial(lab, tmp_path):
         _run(containerlab, lab, *ANSWERS, "-o", out)
     assert [(problem.path, problem.line) for problem in caught.value.problems] == [
         ("conflict", 11),
-        ("unknown-end", 16),
+        ("unknown-end", 17),
     ]
     assert not out.exists()
     result = _run(containerlab, lab, *ANSWERS, "-o", out, "--partial")
