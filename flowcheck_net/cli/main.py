@@ -23,7 +23,8 @@ class LazyGroup(click.Group):
         "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),
         "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),
         "audit": ("flowcheck_net.cli.audit:command", "Compare records with what the plan expects; give verdicts."),
-        "topology": ("flowcheck_net.cli.topology:command", "Generate a made-up cluster of any size, with a job to match."),
+        "topology": ("flowcheck_net.cli.topology:command", "Generate a made-up cluster of any size."),
+        "capacity": ("flowcheck_net.cli.capacity:command", "Reckon loads, rates and what failures cost."),
         "demo": ("flowcheck_net.cli.demo:command", "Run the whole path on the shipped examples."),
         "completion": ("flowcheck_net.cli.completion:command", "Print the shell completion script."),
     }

@@ -1,0 +1,76 @@
+"""The laws behind a capacity report: pure formulas, each derived where it stands."""
+
+from collections.abc import Iterable
+from math import exp, expm1, log1p, sqrt
+
+
+def loss_chance(packets_by_copies: Iterable[tuple[int, int]], mirror_loss: float) -> float:
+    """Chance that an update misses at least one packet at all of its observation points.
+
+    A packet that ``c`` points show is missed by all of them with chance ``p^c``, the points losing copies independently
+    of each other; ``m`` such packets all get through with chance ``(1 - p^c)^m``. So the update is lost with
+    ``1 - prod (1 - p^c)^m`` over all ``(c, m)``. Bursts of loss are not independent: measure.
+
+    Args:
+        packets_by_copies: pairs (copies, packets); packets of 0 copies lose every update.
+        mirror_loss: chance ``p`` that one point misses one packet.
+    """
+    log_safe = 0.0
+    for copies, packets in packets_by_copies:
+        missed = mirror_loss**copies
+        if packets and missed >= 1.0:
+            return 1.0
+        log_safe += packets * log1p(-missed)
+    return -expm1(log_safe)
+
+
+def ring_packets_by_copies(packets: int, ring_size: int, hops: int) -> tuple[tuple[int, int], ...]:
+    """What ``hops`` distinct watched hops of a ring show of an update of ``packets`` fully reduced packets.
+
+    Hop ``i`` lacks chunk ``i + 1`` and shows the other ``N - 1``. So of ``N`` chunks, ``h`` (those that one watched hop
+    lacks) are shown ``h - 1`` times and ``N - h`` are shown ``h`` times; a chunk is ``M / N`` packets.
+    """
+    lacking = packets * hops // ring_size
+    return ((hops - 1, lacking), (hops, packets - lacking))
+
+
+def ring_loss_first_order(packets: int, ring_size: int, hops: int, mirror_loss: float) -> float:
+    """The law for small ``p``: ``M * h/N * p^(h-1)``; 2 hops ``M * 2/N * p``, 3 hops ``M * 3/N * p^2``.
+
+    The chunks that one hop lacks decide: they have a copy less than the others, whose share is smaller by ``p``.
+    """
+    return float(packets * hops / ring_size * mirror_loss ** (hops - 1))
+
+
+def young_interval(checkpoint_cost: float, mtbf: float) -> float:
+    """Seconds of work between checkpoints that lose the least time: ``sqrt(2 C M)`` (Young 1974), from C << M."""
+    return sqrt(2 * checkpoint_cost * mtbf)
+
+
+def effective_share(mtbf: float, down: float, pause: float, interval: float) -> float:
+    """Share of the wall clock that advances training.
+
+    In a time ``T`` there are ``T / M`` failures, each of which costs ``D`` (restart and repeated work); of what is
+    left, ``C / (I + C)`` is spent in checkpoint pauses: ``(1 - D / M) * I / (I + C)``. First order: failures while
+    recovering are not counted, so it holds for ``D << M``.
+
+    Args:
+        mtbf: Seconds between failures of the job.
+        down: Seconds that a failure costs.
+        pause: Seconds that a checkpoint stops training.
+        interval: Seconds of work between checkpoints.
+    """
+    return max(0.0, 1 - down / mtbf) * interval / (interval + pause)
+
+
+def stale_seconds(loss_rate: float, anchor_interval: float) -> float:
+    """Mean age of a replica that stops at its first lost update until the next anchor, at a random moment.
+
+    Updates are lost at rate ``l`` (1/s), so at ``u`` seconds after an anchor the replica is ``E (u - X)+`` old with
+    ``X ~ Exp(l)``: ``u - (1 - e^(-l u)) / l``. The mean of that over ``u`` from 0 to ``A`` is, with ``x = l A``,
+    ``A (1/2 - 1/x + (1 - e^-x) / x^2)``.
+    """
+    x = loss_rate * anchor_interval
+    if x < 1e-2:  # the closed form cancels; the series of e^-x to the fourth order does not
+        return anchor_interval * (x / 6 - x**2 / 24 + x**3 / 120)
+    return anchor_interval * (0.5 - 1 / x + (1 - exp(-x)) / x**2)
