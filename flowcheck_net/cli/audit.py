@@ -226,7 +226,7 @@ def _ring_table(report: "AuditReport") -> "Table":
 def _hop_table(report: "AuditReport") -> "Table":
     """Sums over iterations: expected = seen + missing."""
     table = _table(
-        "Packets by hop, all iterations: seen + missing = expected (reduced: of the missing, those fully reduced)",
+        "Packets by hop: seen + missing = expected; reduced: fully reduced ones of the missing",
         *("ring", "hop", "captures", "queue pairs", "expected", "seen", "missing", "reduced", "bytes", "repeats"),
         numbers=("expected", "seen", "missing", "reduced", "bytes", "repeats"),
     )
