@@ -12,7 +12,8 @@ from flowcheck_net.errors import FlowcheckError
 
 if TYPE_CHECKING:
     from flowcheck_net.importers.nccl_communicators import Log
-    from flowcheck_net.importers.nccl_job import Finding, GroupFacts
+    from flowcheck_net.importers.nccl_findings import Finding
+    from flowcheck_net.importers.nccl_groups import GroupFacts
     from flowcheck_net.importers.nccl_nics import NameChoice
     from flowcheck_net.importers.nccl_topology_xml import Affinity
     from flowcheck_net.importers.nccl_wire import BucketChoice, WireChoice
@@ -72,7 +73,7 @@ class _NcclVersion(click.ParamType[tuple[int, int, int]]):
 @click.option("--name", default="nccl-job", show_default=True, help="Name of the job.")
 @click.option("--bucket", "buckets", multiple=True, type=_Bucket(), help="An all-reduce of an iteration, in order.")
 @click.option("--iteration-time", type=click.FloatRange(min=0, min_open=True), help="Seconds of an iteration.")
-@click.option("--algorithm", type=click.Choice(["ring"]), help="Where the log does not say it.")
+@click.option("--algorithm", type=click.Choice(["ring", "tree"]), help="Where the log does not say it.")
 @click.option("--protocol", type=click.Choice(["LL", "LL128", "Simple"]), help="Where the log does not say it.")
 @click.option("--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]), help="Path MTU in bytes, likewise.")
 @click.option("--channels", type=click.IntRange(1, 64), help="Channels that the all-reduce uses, likewise.")
@@ -107,7 +108,9 @@ def nccl(
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.importers.nccl_communicators import gather
-    from flowcheck_net.importers.nccl_job import choose, group_facts, job_document, log_findings
+    from flowcheck_net.importers.nccl_findings import log_findings
+    from flowcheck_net.importers.nccl_groups import choose, group_facts
+    from flowcheck_net.importers.nccl_job import job_document
     from flowcheck_net.importers.nccl_json import facts_json
     from flowcheck_net.importers.nccl_lines import read_logs
     from flowcheck_net.spec.dump import dump_yaml

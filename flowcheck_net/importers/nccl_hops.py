@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.importers.nccl_communicators import Communicator, Log, Member, Said, listed
 from flowcheck_net.importers.nccl_records import Connection
-from flowcheck_net.importers.nccl_rings import RingFact
+from flowcheck_net.importers.nccl_rings import RingFact, TreeFact
 
 _NET = "log every rank with INIT,NET in NCCL_DEBUG_SUBSYS until the first all-reduce is done"
 
@@ -45,7 +45,18 @@ class RingHops:
 
     ring: RingFact
     hops: tuple[HopFact, ...]
-    """In ring order."""
+    """In ring order; empty where not every hop's NICs are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeHops:
+    """A tree with its edges, each in both directions."""
+
+    tree: TreeFact
+    down: tuple[HopFact, ...]
+    """Parent to child, children in order of rank."""
+    up: tuple[HopFact, ...]
+    """Child to parent, in the same order."""
 
 
 _Key = tuple[int, int, int, str]
@@ -66,6 +77,36 @@ def hop_facts(communicator: Communicator, log: Log, rings: Sequence[RingFact]) -
     )
     finder.finish()
     return found
+
+
+def tree_hops(communicator: Communicator, log: Log, trees: Sequence[TreeFact]) -> tuple[TreeHops, ...]:
+    """The edges of every tree with their NICs.
+
+    Raises:
+        SpecError: As ``hop_facts``, or an edge uses other NICs upwards than downwards.
+    """
+    finder = _Finder(communicator, log)
+    found: list[TreeHops] = []
+    crossed: list[str] = []
+    for tree in trees:
+        edges = [(parent, child) for child, parent in enumerate(tree.parents) if parent >= 0]
+        down = tuple(finder.hop(tree.channel, parent, child) for parent, child in edges)
+        up = tuple(finder.hop(tree.channel, child, parent) for parent, child in edges)
+        found.append(TreeHops(tree, down, up))
+        crossed += [
+            f"channel {tree.channel:02d} edge {one.source} - {one.target}"
+            for one, other in zip(down, up, strict=True)
+            if (_nic(one.send), _nic(one.receive)) != (_nic(other.receive), _nic(other.send))
+        ]
+    finder.finish()
+    if crossed:
+        words = f"tree edges that go up through other NICs than down: {listed(crossed)}"
+        raise SpecError([Problem(log.name, 0, 0, "tree-nics-differ", words, "a job file has one pair of NICs an edge")])
+    return tuple(found)
+
+
+def _nic(end: NetworkEnd | None) -> int:
+    return -1 if end is None else end.device
 
 
 class _Finder:
@@ -109,11 +150,11 @@ class _Finder:
             numbers = listed(sorted(end.device for end in ends))
             self._faults["nic-contradicts", f"two NICs at the same end ({direction})"].append(f"{hop} ({numbers})")
         elif local in here or local in loose:
-            words = "ring hops between two hosts that do not use the network, so that no switch sees them"
+            words = "hops between two hosts that do not use the network, so that no switch sees them"
             self._faults["hop-not-on-network", words].append(hop)
         else:
             host = member.process.host
-            words = f"no '[{direction}] via NET' line of ring hops in the log of rank {member.rank} on {host}"
+            words = f"no '[{direction}] via NET' line of hops in the log of rank {member.rank} on {host}"
             self._faults["nic-not-logged", words].append(hop)
         return None
 

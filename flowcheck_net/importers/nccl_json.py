@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcheck_net.importers.nccl_communicators import Communicator, Log, Member
+from flowcheck_net.importers.nccl_groups import GroupFacts
 from flowcheck_net.importers.nccl_hops import HopFact, NetworkEnd
-from flowcheck_net.importers.nccl_job import GroupFacts
 from flowcheck_net.importers.nccl_nics import nic_tables
 from flowcheck_net.importers.nccl_qps import PairTable
 from flowcheck_net.importers.nccl_records import QueuePair, Tuning
@@ -56,7 +56,9 @@ def _group(group: GroupFacts, pairs: PairTable) -> dict[str, Any]:
                 "channel": ring.ring.channel,
                 "order": list(ring.ring.order),
                 "source": ring.ring.source,
-                "network_hops": [_hop(hop, members, pairs) for hop in ring.hops if hop.send is not None],
+                "network_hops": [_hop(hop, members, pairs) for hop in ring.hops if hop.send is not None]
+                if ring.hops
+                else None,
             }
             for ring in group.rings
         ],

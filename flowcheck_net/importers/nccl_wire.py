@@ -106,9 +106,9 @@ class WireReader:
             found = _only(algorithm_name, _for_all_reduce(self._settings.get("NCCL_ALGO", frozenset())))
         if found is None:
             words = "the log does not say which algorithm the all-reduce uses"
-            self._ask("algorithm", words, "--algorithm ring; NCCL_ALGO=Ring makes it certain")
-        elif found != "ring":
-            words = f"the all-reduce uses {found}: this importer plans rings"
+            self._ask("algorithm", words, "--algorithm ring or tree; NCCL_ALGO=Ring makes it certain")
+        elif found not in ("ring", "tree"):
+            words = f"the all-reduce uses {found}: rings and trees can be imported"
             self._ask("algorithm", words, "run with NCCL_ALGO=Ring")
             return None
         return found

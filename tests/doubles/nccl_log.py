@@ -28,6 +28,9 @@ class FakeJob:
     mtu: int = 3
     """As NCCL prints it."""
     ring_lines: bool = True
+    ring_connections: bool = True
+    tree_lines: bool = False
+    """Write the connections of the trees too."""
     settings: Mapping[str, str] = field(default_factory=dict)
     tuning: Sequence[str] = ()
     prefix: str = ""
@@ -74,10 +77,7 @@ class FakeJob:
         if self.ring_lines:
             found += [f"{say}{self.ring_line(rank, c)}" for c in range(len(self.rings))]
         found.append(f"{say}Trees" + "".join(f" [{c}] {self.tree(rank)}" for c in range(len(self.rings))))
-        for channel, ring in enumerate(self.rings):
-            at = list(ring).index(rank)
-            found += self.connections(rank, ring[at - 1], rank, channel, gpu)
-            found += self.connections(rank, rank, ring[(at + 1) % self.size], channel, gpu)
+        found += self.connected(rank, gpu)
         found.append(f"{say}{len(self.rings)} coll channels, 0 nvls channels, 8 p2p channels, 8 p2p channels per peer")
         found.append(f"{say}{init} - Init COMPLETE")
         if rank == 0:
@@ -91,6 +91,20 @@ class FakeJob:
         text = f"comm {pointer} rank {rank} nranks {self.size} {device} busId {0x10100 + local:x}"
         text += f" commId {self.comm_id}" if self.comm_id else ""
         return f"ncclCommInitRank {text}" if self.version >= (2, 21, 0) else text
+
+    def connected(self, rank: int, gpu: str) -> list[str]:
+        """Connections to both neighbours of each ring, and of each tree."""
+        found = []
+        for channel, ring in enumerate(self.rings):
+            at = list(ring).index(rank)
+            if self.ring_connections:
+                found += self.connections(rank, ring[at - 1], rank, channel, gpu)
+                found += self.connections(rank, rank, ring[(at + 1) % self.size], channel, gpu)
+            for other in (rank - 1, rank + 1):
+                if self.tree_lines and 0 <= other < self.size:
+                    found += self.connections(rank, other, rank, channel, gpu)
+                    found += self.connections(rank, rank, other, channel, gpu)
+        return found
 
     def ring_line(self, rank: int, channel: int) -> str:
         ring = list(self.rings[channel])

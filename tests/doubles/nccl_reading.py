@@ -6,7 +6,8 @@ import pytest
 
 from flowcheck_net.errors import SpecError
 from flowcheck_net.importers.nccl_communicators import Log, gather
-from flowcheck_net.importers.nccl_job import choose, group_facts, job_document
+from flowcheck_net.importers.nccl_groups import choose, group_facts
+from flowcheck_net.importers.nccl_job import job_document
 from flowcheck_net.importers.nccl_lines import parse_lines
 from flowcheck_net.importers.nccl_nics import NameChoice
 from flowcheck_net.importers.nccl_wire import BucketChoice, WireChoice

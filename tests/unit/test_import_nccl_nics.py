@@ -88,13 +88,20 @@ def test_a_merged_nic_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("network", "links", "found"),
-    [("IB", "RoCE", False), ("IB", "IB", True), ("Socket", "", True), ("IBext", "", True)],
+    ("network", "links", "words"),
+    [
+        ("IB", "RoCE", ""),
+        ("IB", "IB", "the NICs are InfiniBand"),
+        ("Socket", "", "the network is Socket (TCP)"),
+        ("AWS Libfabric", "", "AWS Libfabric (EFA sends SRD packets)"),
+        ("IBext_v8", "", "IBext_v8 (a plug-in whose packets are not known)"),
+    ],
 )
-def test_what_is_not_rocev2_is_said(network, links, found):
+def test_what_is_not_rocev2_is_said(network, links, words):
     text = job(network=network).text().replace("/RoCE", f"/{links}")
-    made = document(log_of(text), choice=CHOICE_WITH_MTU)
-    assert ("not-rocev2" in {finding.name for finding in made.findings}) is found
+    found = {one.name: one.words for one in document(log_of(text), choice=CHOICE_WITH_MTU).findings}
+    assert words in found.get("not-rocev2", "")
+    assert ("not-rocev2" in found) is bool(words)
 
 
 def test_a_rank_without_network_hops_gets_a_nic_of_its_host():

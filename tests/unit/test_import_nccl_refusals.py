@@ -2,7 +2,7 @@
 
 import pytest
 
-from flowcheck_net.importers.nccl_job import choose, group_facts
+from flowcheck_net.importers.nccl_groups import choose, group_facts
 from flowcheck_net.importers.nccl_json import facts_json
 from tests.doubles.nccl_reading import document, job, log_of, refusal, without
 
@@ -87,7 +87,7 @@ def test_a_missing_channel_is_refused():
 def test_a_nic_that_is_not_logged_is_refused_with_its_end(way, rank, host):
     text = without(job().text(), f"Channel 00/0 : 1[1] -> 2[1] [{way}]", f"Channel 00/0 : 1[0] -> 2[0] [{way}]")
     words = refusal(log_of(text))
-    assert f"nic-not-logged: no '[{way}] via NET' line of ring hops in the log of rank {rank} on {host}" in words
+    assert f"nic-not-logged: no '[{way}] via NET' line of hops in the log of rank {rank} on {host}" in words
     assert "channel 00 hop 1 -> 2" in words
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flowcheck_net.importers.nccl_job import choose, group_facts
+from flowcheck_net.importers.nccl_groups import choose, group_facts
 from flowcheck_net.importers.nccl_json import facts_json
 from flowcheck_net.importers.nccl_wire import BucketChoice, WireChoice
 from tests.doubles.nccl_log import FakeJob
@@ -36,11 +36,45 @@ def test_tuning_lines_say_algorithm_protocol_and_channels(version, line, protoco
     assert (tree["nccl"]["protocol"], tree["nccl"]["channels"], len(tree["rings"])) == (protocol, channels, channels)
 
 
-def test_a_tree_is_not_planned_as_a_ring():
-    line = "AllReduce: 1048576 Bytes -> Algo TREE proto SIMPLE channel{Lo..Hi}={0..1}"
-    assert "algorithm: the all-reduce uses tree" in refusal(
-        log_of(job(version=(2, 24, 3), tuning=[line]).text()), choice=OPEN
+TREE = "AllReduce: 1048576 Bytes -> Algo TREE proto SIMPLE channel{Lo..Hi}={0..1}"
+
+
+def test_a_tree_becomes_edges_with_their_nics():
+    """The writer's trees are chains 0 - 1 - ... - 5; GPU 1 of each host talks to GPU 0 of the next."""
+    made = job(version=(2, 24, 3), tuning=[TREE], tree_lines=True)
+    tree = document(log_of(made.text()), choice=OPEN).tree
+    edges = [[rank, rank + 1] for rank in range(5)]
+    assert tree["collective"] == {"algorithm": "tree"}
+    assert tree["trees"] == [{"group": "dp0", "channel": channel, "edges": edges} for channel in (0, 1)]
+    assert "rings" not in tree
+    # A job that uses trees only never connects its rings (from 2.22 on).
+    lazy = job(version=(2, 24, 3), tuning=[TREE], tree_lines=True, ring_connections=False)
+    assert document(log_of(lazy.text()), choice=OPEN).tree == tree
+    assert "nic-not-logged" in refusal(log_of(lazy.text()))
+
+
+def test_a_tree_whose_edges_use_other_nics_each_way_is_refused():
+    def nic(local, channel, way):
+        return 1 - local if way == "send" else local
+
+    made = job(version=(2, 24, 3), tuning=[TREE], tree_lines=True, ring_connections=False, nic=nic)
+    assert "tree-nics-differ: tree edges that go up through other NICs than down: channel 00 edge 1 - 2" in refusal(
+        log_of(made.text()), choice=OPEN
     )
+
+
+def test_a_tree_that_is_cut_or_contradictory_is_refused():
+    text = job(version=(2, 24, 3), tuning=[TREE], tree_lines=True).text()
+    for old, new in (("[1] 3/-1/-1->2->1", ""), ("[1] 3/-1/-1->2->1", "[1] 3/-1/-1->2->0")):
+        words = refusal(log_of(text.replace(old, new)), choice=OPEN)
+        assert "tree-incomplete: communicator 0x1234abcd: the trees of channels 1 are cut" in words
+
+
+def test_other_algorithms_are_refused_by_name():
+    for name in ("NVLS", "NVLS_TREE", "COLLNET_DIRECT", "PAT"):
+        text = job(version=(2, 24, 3), tuning=[TREE.replace("TREE", name)]).text()
+        words = refusal(log_of(text), choice=OPEN)
+        assert f"algorithm: the all-reduce uses {name.lower().replace('_', '')}" in words
 
 
 def test_buckets_with_two_protocols_are_refused():
