@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from flowcheck_net.audit.assign import Assigned
 from flowcheck_net.audit.content import content_findings
 from flowcheck_net.audit.flows import flow_results
-from flowcheck_net.audit.ranges import size
+from flowcheck_net.audit.pattern import Track
+from flowcheck_net.audit.ranges import clip, size
 from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult
-from flowcheck_net.audit.survey import Survey
+from flowcheck_net.audit.survey import Survey, slot_key
 from flowcheck_net.audit.unseen import changed, sizes
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
 from flowcheck_net.ids import CapturePort
@@ -112,19 +113,20 @@ def _ambiguous(sighted: Survey) -> Iterator[Finding]:
 
 def _placement(sighted: Survey) -> Iterator[Finding]:
     for assigned in sighted.assigned.values():
-        yield from _leftovers(assigned)
+        yield from _leftovers(assigned, sighted)
         if assigned.doubt:
             yield Finding(FindingKind.AMBIGUOUS, Verdict.UNKNOWN, _slot_name(assigned), assigned.doubt)
 
 
-def _leftovers(assigned: Assigned) -> Iterator[Finding]:
+def _leftovers(assigned: Assigned, sighted: Survey) -> Iterator[Finding]:
     for track, placement in assigned.flows:
-        if placement.windows and placement.unplaced:
+        count = size(placement.unplaced) + _outside(track, assigned, sighted)
+        if placement.windows and count:
             yield Finding(
                 FindingKind.UNPLACED,
                 None,
                 f"{_slot_name(assigned)} at {track.flow.capture}",
-                f"{size(placement.unplaced)} packets belong to no iteration and to no message whose start was seen",
+                f"{count} packets belong to no iteration and to no message whose start was seen",
             )
         lost = sum(window.base is None for window in placement.windows)
         if lost:
@@ -134,6 +136,17 @@ def _leftovers(assigned: Assigned) -> Iterator[Finding]:
                 f"{_slot_name(assigned)} at {track.flow.capture}",
                 f"{lost} iterations were lost wholly together with other messages, so that their place is not known",
             )
+
+
+def _outside(track: Track, assigned: Assigned, sighted: Survey) -> int:
+    """Packets in windows that no iteration is made of: guesses at the ends, and what only empty messages show."""
+    count = 0
+    for sighting in sighted.sightings.get(slot_key(assigned.slot), ()):
+        if sighting.track is track:
+            for number, window in enumerate(sighting.placement.windows, sighting.start):
+                if window.base is not None and number not in range(sighted.iterations):
+                    count += size(clip(track.flow.seen, window.base, window.base + assigned.slot.pattern.span - 1))
+    return count
 
 
 def _slot_name(assigned: Assigned) -> str:

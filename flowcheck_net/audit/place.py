@@ -30,7 +30,8 @@ class Window:
     """Nanoseconds since the epoch, of the messages seen; None: none seen."""
     last_time: int | None
     guess: bool = False
-    """No message confirms it, and it is not between two confirmed ones: what was seen there proves nothing."""
+    """Not between two confirmed ones, and confirmed by no message but empty ones and such as a broadcast has: what was
+    seen there proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,10 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
     bases, others = scan(track, pattern, broadcasts)
     ambiguous = ""
     if pattern.self_similar:
-        bases, ambiguous = settle(track, pattern, bases, others)
+        bases, ambiguous = settle(track, pattern, bases, others, broadcasts)
     filled = _with_inferred(track, pattern, bases, others)
-    confirmed = range(bases[0], bases[-1] + 1) if bases else range(0)
+    firm = [base for base in bases if not _weak(track, pattern, base, broadcasts)]
+    confirmed = range(firm[0], firm[-1] + 1) if firm else range(0)
     windows = tuple(_window(track, pattern, base, confirmed) for base in filled)
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
@@ -108,8 +110,16 @@ def _window(track: Track, pattern: Pattern, base: int | None, confirmed: range) 
     inside = track.between(base, base + pattern.span)
     first = min((m.first_time for m in inside), default=None)
     last = max((m.last_time for m in inside), default=None)
-    guess = fit.matches == 0 and base not in confirmed
-    return Window(base, fit.matches, fit.conflicts, first, last, guess)
+    return Window(base, fit.matches, fit.conflicts, first, last, guess=base not in confirmed)
+
+
+def _weak(track: Track, pattern: Pattern, base: int, broadcasts: frozenset[int]) -> bool:
+    """May all that was seen of an incomplete iteration be declared broadcasts as well? Empty messages prove nothing."""
+    end = base + pattern.span
+    inside = track.between(base, end)
+    torn = len(inside) < len(pattern.sizes) and any(pattern.sizes)
+    headless = any(base <= m.position < end for m in track.headless)
+    return torn and bool(broadcasts) and not headless and all(not m.bytes or m.bytes in broadcasts for m in inside)
 
 
 def _outside(track: Track, taken: Ranges) -> Ranges:

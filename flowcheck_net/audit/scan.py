@@ -13,7 +13,7 @@ _AHEAD = 3
 
 def scan(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> tuple[list[int], list[Message]]:
     """Bases in order, and the messages outside of their iterations."""
-    walk = _Walk(track, pattern, broadcasts, ())
+    walk = _Walk(track, pattern, broadcasts)
     walk.go(0 if track.first == 0 else None, 0, None)
     return walk.bases, walk.others
 
@@ -21,12 +21,15 @@ def scan(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> tuple[li
 class _Walk:
     """The state of a walk; a trial walk starts behind a base that is assumed, and tries no further ones."""
 
-    def __init__(self, track: Track, pattern: Pattern, broadcasts: frozenset[int], assumed: Sequence[int]) -> None:
+    def __init__(
+        self, track: Track, pattern: Pattern, broadcasts: frozenset[int], assumed: Sequence[int] | None = None
+    ) -> None:
+        """``assumed``: bases taken for granted by a trial walk; None: the real one."""
         self.track = track
         self.pattern = pattern
         self.broadcasts = broadcasts
-        self.trial = bool(assumed)
-        self.bases = list(assumed)
+        self.trial = assumed is not None
+        self.bases = list(assumed or ())
         self.others: list[Message] = []
         self.rare: Message | None = None
 
@@ -38,6 +41,7 @@ class _Walk:
             base = self._right_behind(message, end)
             if base is None and self.pattern.indices_of(message):
                 base = self._search(message, end)
+                base = None if base is not None and self._better_without(base, index) else base
             if base is None:
                 self.others.append(message)
                 end = message_end(message)
@@ -75,6 +79,18 @@ class _Walk:
         if len(found) > 1 and not self.trial:
             found = [(matches + self._explained_behind(base), base) for matches, base in found]
         return max(found)[1] if found else None
+
+    def _better_without(self, base: int, index: int) -> bool:
+        """Does an iteration that began before message ``index`` leave more messages unexplained than none would?"""
+        message = self.track.known[index]
+        if self.trial or base >= message.position:
+            return False
+        stop = message.position + _AHEAD * self.pattern.span
+        walk = _Walk(self.track, self.pattern, self.broadcasts, [base])
+        walk.go(base + self.pattern.span, self.track.next_index(base + self.pattern.span), stop)
+        other = _Walk(self.track, self.pattern, self.broadcasts, ())
+        other.go(message_end(message), index + 1, stop)
+        return len(other.others) + 1 < len(walk.others)
 
     def _explained_behind(self, base: int) -> int:
         """Messages that a walk behind ``base`` explains, less those that it does not."""

@@ -15,17 +15,20 @@ _DOMINATES = 2.0
 """A pause this many times longer than at any other place is a border between iterations."""
 
 
-def settle(track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message]) -> tuple[list[int], str]:
+def settle(
+    track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message], broadcasts: frozenset[int]
+) -> tuple[list[int], str]:
     """Shift runs of iterations to where they really begin; the text says why this may be wrong, empty when sure."""
-    ends = {message_end(m) for m in others}
+    alike = broadcasts.issuperset(size for size in pattern.sizes if size)  # a broadcast may stand where one begins
+    ends = set() if alike else {message_end(m) for m in others}
     settled: list[int] = []
     doubt = ""
     for run in _runs(bases, pattern.span):
-        if run[0] in ends or (run[0] == 0 and track.first == 0):
+        if run[0] in ends or (run[0] == 0 and track.first == 0 and not alike):
             settled.extend(run)
             continue
         shift = _longest_pause(track, pattern, run)
-        whole = _ends_whole(track, pattern, run)
+        whole = not alike and _ends_whole(track, pattern, run)
         if shift is None and not whole:
             doubt = _doubt(pattern)
         elif shift:

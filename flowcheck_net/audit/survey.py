@@ -118,18 +118,25 @@ def _cut(wire: Wire, sizes: Iterable[int]) -> set[int]:
 def _number(assigned: dict[SlotKey, Assigned], period: float) -> tuple[dict[SlotKey, tuple[Sighting, ...]], int]:
     """Give every flow's iterations their common numbers.
 
-    Only flows with data decide how many there are: empty messages are too alike to tell where an iteration begins.
+    Only flows with data decide how many there are, by what their messages confirm: empty messages are too alike to
+    tell where an iteration begins, and a guess may be no iteration at all.
     """
     data = {key for key, a in assigned.items() if any(a.slot.pattern.sizes)} or set(assigned)
     every = [(key, track, placement) for key, a in sorted(assigned.items()) for track, placement in a.flows]
     starts = shifts([placement.windows for _, _, placement in every], period)
     seen = [(each, start) for each, start in zip(every, starts, strict=True) if each[2].windows]
-    first = min((start for (key, _, _), start in seen if key in data), default=0)
-    end = max((start + len(p.windows) for (key, _, p), start in seen if key in data), default=first)
+    firm = [number for (key, _, p), start in seen if key in data for number in _firm(p.windows, start)]
+    first = min(firm, default=0)
+    end = max(firm, default=first - 1) + 1
     found: dict[SlotKey, list[Sighting]] = defaultdict(list)
     for (key, track, placement), start in seen:
         found[key].append(Sighting(track, placement, start - first))
     return {key: tuple(many) for key, many in found.items()}, end - first
+
+
+def _firm(windows: Sequence[Window], start: int) -> list[int]:
+    """Numbers of the windows that are no guess, where the first of all is ``start``."""
+    return [number for number, window in enumerate(windows, start) if not window.guess]
 
 
 def _times(sightings: Mapping[SlotKey, Sequence[Sighting]], count: int) -> tuple[tuple[int | None, int | None], ...]:

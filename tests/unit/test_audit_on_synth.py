@@ -163,7 +163,7 @@ def test_declared_broadcasts_of_one_packet_do_not_shift_equal_chunks(tmp_path: P
 def test_empty_messages_do_not_number_the_iterations(tmp_path: Path) -> None:
     # A broadcast of 100 B leaves its pieces on queue pairs 1 and 2 empty, like the messages of channel 1.
     nccl = "version: 2.19.3, protocol: LL128, channels: 2, threads: 512, qps_per_connection: 3"
-    report = audited(tmp_path, nccl, elements=[100], extra="broadcasts:\n  - {bytes: 100}\n")
+    report = audited(tmp_path, nccl, elements=[1000], extra="broadcasts:\n  - {bytes: 100}\n")
     assert [i.number for i in report.iterations] == [0, 1, 2]
     assert all(i.publishable for i in report.iterations)
     assert {r.verdict for r in report.rings if r.channel == 0} == {Verdict.COVERED}
@@ -181,3 +181,21 @@ def test_queue_pairs_that_take_turns_in_the_only_iteration_are_of_one_iteration(
     nccl = "version: 2.23.4, protocol: LL128, channels: 1, threads: 512, qps_per_connection: 4"
     report = audited(tmp_path, nccl, elements=[7, 5000], iterations=1)
     assert verdicts(report) == [Verdict.COVERED]
+
+
+def test_a_broadcast_of_the_size_of_a_chunk_does_not_shift_the_iterations(tmp_path: Path) -> None:
+    # Both chunks of 5 000 floats and the broadcast are 10 000 B each; the connection begins with the broadcast.
+    nccl = "version: 2.24.3, protocol: LL128, channels: 1, threads: 512"
+    report = audited(
+        tmp_path, nccl, extra="broadcasts:\n  - {bytes: 10000}\n", faults=["loss:hop=dp0/0/0,iteration=0,packet=12"]
+    )
+    assert verdicts(report) == [Verdict.GAP, Verdict.COVERED, Verdict.COVERED]
+
+
+def test_empty_broadcasts_before_the_first_iteration_are_no_iteration(tmp_path: Path) -> None:
+    # Channel 1 has one message of data; what ends on it before looks like the end of an iteration.
+    nccl = "version: 2.10.3, protocol: LL, channels: 2, threads: 256"
+    broadcast = "broadcasts:\n  - {bytes: 1000}\n"
+    report = audited(tmp_path, nccl, elements=[5000, 1, 5000], extra=broadcast, start_psn=5)
+    assert verdicts(report) == [Verdict.COVERED] * 6
+    assert report.verdict is Verdict.COVERED
