@@ -135,7 +135,8 @@ def _comment(graph: "Graph") -> str:
     lines = ["Written by flowcheck-net import. Replace every FILL, then: flowcheck-net check"]
     lines += [f"- {f.message}" for f in graph.imported.findings if f.kind is FindingKind.FILL]
     if graph.problems:
-        lines.append(f"PARTIAL: {len(graph.problems)} problems of the source are left out")
+        lines.append(f"PARTIAL: {len(graph.problems)} problems of the source are not in this file, such as:")
+        lines += [f"- {finding.kind}: {finding.message}" for finding in graph.problems[:_SHOWN]]
     return "\n".join(lines)
 
 

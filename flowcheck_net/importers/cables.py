@@ -165,7 +165,7 @@ class Survey:
     """The files that were read."""
     findings: tuple[Finding, ...] = ()
     platform: str | None = None
-    """The capability table of every switch, where the source's kind alone decides it."""
+    """The capability table of every switch, where the source's kind alone decides it, whatever the user says."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from flowcheck_net.importers.cables import Cable, Device, End, Finding, FindingKind, PortIdKind, Role, Source, Survey
 from flowcheck_net.importers.jsonpos import JsonFile, read_json
-from flowcheck_net.importers.netbox_trace import Termination, Tracer
+from flowcheck_net.importers.netbox_trace import Termination, Tracer, passages
 
 _IN_PLACE = frozenset({"", "connected"})
 """Cable states in which the cable is there; the others are planned or being removed."""
@@ -92,7 +92,8 @@ class _Dump:
     def _cables(self, findings: list[Finding]) -> Iterator[Cable]:
         ends = self._terminations(findings)
         circuits = self._objects.get("circuits.circuittermination", {})
-        tracer = Tracer(ends, self._of("frontport"), self._of("rearport"), circuits)
+        mappings = self._of("portmapping").values()
+        tracer = Tracer(ends, passages(self._of("frontport"), self._of("rearport"), mappings, circuits))
         management = 0
         for key, (a_side, b_side) in ends.items():
             source = self._source("cable", key) if key in self._of("cable") else self._whole()
@@ -103,7 +104,7 @@ class _Dump:
                     management += 1
                     continue
                 path = tracer.follow(key, start)
-                if path.far is not None and path.far.kind == "interface":
+                if path.far is not None:
                     # from both ends: the merge sees whether they agree
                     yield Cable(self._end(start), self._end(path.far), self._speed(start), source)
                 else:

@@ -1,11 +1,12 @@
 """Following a NetBox cable through patch panels.
 
-A front port is mapped to one position of a rear port; a rear port with many positions is a trunk. On the way into a
-trunk the position is remembered, and on the way out of the next trunk the same position is taken (NetBox documentation,
-"Cable paths").
+A panel port has one or more positions, and a mapping joins a position of a front port with one of a rear port. A port
+with many positions is a trunk: on the way into a trunk the position is remembered, and on the way out of the next trunk
+the same position is taken (NetBox documentation, "Cable paths"). Until NetBox 4.4 the mapping is in the front port
+itself, from 4.5 on it is an object of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,59 +20,95 @@ class Termination:
     kind: str
     key: int
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class CablePath:
     """Where a cable leads."""
 
     far: Termination | None
-    """The last thing that was reached; None where the way could not be followed."""
-    cables: tuple[int, ...]
-    """The cables of the way, in order."""
-    reason: str
-    """Why the way ends there, for a person; empty where it ends at an interface."""
+    """The interface that was reached; None where the way does not end at one."""
+    reason: str = ""
+    """Why it does not, for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """How panel ports and circuit ends lead on."""
+
+    positions: Mapping[Termination, int]
+    """Number of positions of each panel port."""
+    mapped: Mapping[tuple[Termination, int], tuple[Termination, int]]
+    """Port and position -> the port and position on the other face, both ways."""
+    circuits: Mapping[Termination, Termination]
+    """Circuit end -> the other end of the circuit."""
+
+
+def passages(
+    front: Mapping[int, Mapping[str, Any]],
+    rear: Mapping[int, Mapping[str, Any]],
+    mappings: Iterable[Mapping[str, Any]],
+    circuit_ends: Mapping[int, Mapping[str, Any]],
+) -> Passages:
+    """From the fields of front ports, rear ports, port mappings and circuit ends, by primary key."""
+    positions = {Termination("frontport", key): _number(fields, "positions") for key, fields in front.items()}
+    positions |= {Termination("rearport", key): _number(fields, "positions") for key, fields in rear.items()}
+    inside = [{**fields, "front_port": key} for key, fields in front.items() if fields.get("rear_port")]
+    mapped: dict[tuple[Termination, int], tuple[Termination, int]] = {}
+    for fields in (*inside, *mappings):
+        one = Termination("frontport", _number(fields, "front_port")), _number(fields, "front_port_position")
+        other = Termination("rearport", _number(fields, "rear_port")), _number(fields, "rear_port_position")
+        mapped[one], mapped[other] = other, one
+    ends = {
+        (str(fields.get("circuit")), fields.get("term_side")): Termination("circuittermination", key)
+        for key, fields in circuit_ends.items()
+    }
+    circuits = {
+        end: ends[circuit, opposite]
+        for (circuit, side), end in ends.items()
+        if (circuit, opposite := "Z" if side == "A" else "A") in ends
+    }
+    return Passages(positions, mapped, circuits)
+
+
+def _number(fields: Mapping[str, Any], key: str) -> int:
+    """A whole number of 1 or more; 1 where the field is not there, as NetBox's own default is."""
+    value = fields.get(key, 1)
+    return value if isinstance(value, int) and value > 0 else 1
 
 
 class Tracer:
     """The cabling of a dump."""
 
     def __init__(
-        self,
-        cables: Mapping[int, tuple[Sequence[Termination], Sequence[Termination]]],
-        front: Mapping[int, Mapping[str, Any]],
-        rear: Mapping[int, Mapping[str, Any]],
-        circuits: Mapping[int, Mapping[str, Any]],
+        self, cables: Mapping[int, tuple[Sequence[Termination], Sequence[Termination]]], onward: Passages
     ) -> None:
-        """Take the sides of every cable, and the fields of front ports, rear ports and circuit ends by primary key."""
+        """Take the two sides of every cable, and how panels lead on."""
         self._cables = cables
-        self._front = front
-        self._rear = rear
+        self._onward = onward
         self._cable_at = {end: key for key, sides in cables.items() for side in sides for end in side}
-        self._circuits = circuits
-        self._circuit_end = {(fields.get("circuit"), fields.get("term_side")): key for key, fields in circuits.items()}
-        self._front_of = {
-            (fields.get("rear_port"), fields.get("rear_port_position", 1)): key for key, fields in front.items()
-        }
 
     def follow(self, cable: int, start: Termination) -> CablePath:
         """The way from ``start`` through ``cable`` and every panel behind it."""
-        way: list[int] = []
-        positions: list[int] = []
+        seen: set[int] = set()
+        stack: list[int] = []
         here = start
         while True:
-            if cable in way:
-                return CablePath(None, tuple(way), "the cabling runs in a circle")
-            way.append(cable)
+            if cable in seen:
+                return CablePath(None, "the cabling runs in a circle")
+            seen.add(cable)
             far = self._other_side(cable, here)
             if isinstance(far, str):
-                return CablePath(None, tuple(way), far)
+                return CablePath(None, far)
             if far.kind == "interface":
-                return CablePath(far, tuple(way), "")
-            through = self._through(far, positions)
+                return CablePath(far)
+            through = self._through(far, stack)
             if isinstance(through, str):
-                return CablePath(far, tuple(way), through)
+                return CablePath(None, through)
             if through not in self._cable_at:
-                return CablePath(far, tuple(way), f"ends behind {_shown(far)}: no cable at {_shown(through)}")
+                return CablePath(None, f"ends behind {far}: no cable at {through}")
             here, cable = through, self._cable_at[through]
 
     def _other_side(self, cable: int, here: Termination) -> Termination | str:
@@ -83,26 +120,19 @@ class Tracer:
             return f"cable {cable} has {len(near)} plugs here and {len(far)} there: which belongs to which is not said"
         return far[0]
 
-    def _through(self, end: Termination, positions: list[int]) -> Termination | str:
-        """The other side of a panel port or circuit; ``positions`` are those of the trunks that the way is in."""
-        if end.kind == "frontport" and end.key in self._front:
-            fields = self._front[end.key]
-            positions.append(int(fields.get("rear_port_position") or 1))
-            return Termination("rearport", int(fields.get("rear_port") or 0))
-        if end.kind == "rearport" and end.key in self._rear:
-            if not positions and int(self._rear[end.key].get("positions") or 1) > 1:
-                return f"enters {_shown(end)}, a trunk of many positions, at no certain one"
-            position = positions.pop() if positions else 1
-            front = self._front_of.get((end.key, position))
-            if front is None:
-                return f"position {position} of {_shown(end)} has no front port"
-            return Termination("frontport", front)
+    def _through(self, end: Termination, stack: list[int]) -> Termination | str:
+        """The other face of a panel port or circuit; ``stack`` holds the positions in the trunks around the way."""
         if end.kind == "circuittermination":
-            fields = self._circuits.get(end.key, {})
-            other = self._circuit_end.get((fields.get("circuit"), "Z" if fields.get("term_side") == "A" else "A"))
-            return Termination("circuittermination", other) if fields and other is not None else _CIRCUIT
-        return f"ends in {_shown(end)}, which is not in this data"
-
-
-def _shown(end: Termination) -> str:
-    return f"{end.kind} {end.key}"
+            return self._onward.circuits.get(end, _CIRCUIT)
+        count = self._onward.positions.get(end)
+        if count is None:
+            return f"ends in {end}, which is not in this data"
+        if count > 1 and not stack:
+            return f"enters {end}, a trunk of many positions, at no certain one"
+        position = stack.pop() if count > 1 else 1
+        other = self._onward.mapped.get((end, position))
+        if other is None:
+            return f"position {position} of {end} leads to no port on the other face"
+        if self._onward.positions.get(other[0], 1) > 1:
+            stack.append(other[1])
+        return other[0]

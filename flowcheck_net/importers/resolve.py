@@ -4,7 +4,8 @@ A device's own names of its ports are certain. What its neighbour hears of them 
 MAC address or an ifIndex: it is matched by subtype first, then by the identifier, then by the description.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 
 from flowcheck_net.importers.cables import Cable, End, Finding, FindingKind, PortIdKind, PortRef
 from flowcheck_net.importers.devices import DeviceNames
@@ -58,7 +59,7 @@ class Resolver:
         end = cable.b
         own = self._own.get(far_device, set())
         by_id = port_key(end.port) if _names_a_port(end) else None
-        if by_id is not None and by_id in own:
+        if by_id is not None and not _may_be_alias(end, by_id, own):
             return by_id
         answering = self._answer(near, far_device)
         if answering is not None:
@@ -84,6 +85,18 @@ def _names_a_port(end: End) -> bool:
     if end.kind is PortIdKind.MAC or is_mac(end.port):
         return False
     return is_port_name(end.port) or (end.kind is PortIdKind.NAME and bool(end.port.strip()))
+
+
+def _may_be_alias(end: End, key: str, own: Collection[str]) -> bool:
+    """True where a device may send this name for a port that it calls otherwise (SONiC: ``Eth1/4`` is ``Ethernet12``).
+
+    A name of the same shape as the device's own names is no alias: it says another port, and contradicts.
+    """
+    return end.kind is not PortIdKind.NAME and _shape(key) not in {_shape(port) for port in own}
+
+
+def _shape(key: str) -> str:
+    return re.sub(r"[0-9]+", "0", key)
 
 
 def _claims(end: End) -> set[str]:

@@ -45,7 +45,7 @@ def import_topology(survey: Survey, options: Options) -> Graph:
         message = f"of {len(survey.cables)} statements about cables none is left to write"
         findings.append(Finding(Source(source.file), FindingKind.NOTHING, message))
     platform = (Choice("*", survey.platform),) if survey.platform else ()
-    chosen = replace(options, platform=(*options.platform, *platform))
+    chosen = replace(options, platform=(*platform, *options.platform))
     imported = build_document(options.name or survey.name, merged.devices, roles, links, chosen, findings)
     return Graph(merged.devices, roles, merged.links, imported)
 

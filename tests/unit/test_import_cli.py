@@ -296,3 +296,22 @@ def test_no_heavy_import_before_a_command_runs():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert said.stdout.strip() == "[]"
+
+
+def test_an_imported_fabric_plans(lab, tmp_path):
+    """From a lab file to a plan without a hand edit of the topology."""
+    from flowcheck_net.plan.make import make_plan
+    from flowcheck_net.spec.load import load_specs
+
+    example = Path(__file__).resolve().parents[2] / "topologies" / "two-host"
+    addresses = tmp_path / "addresses"
+    addresses.write_text("h1 eth1 10.0.0.1\nh2 eth1 10.0.0.2\n")
+    lab.write_text(LAB + '    - endpoints: ["ckpt1:cap1", "leaf1:eth32"]\n')
+    _run(containerlab, lab, *ANSWERS, "--addresses", addresses, "-o", tmp_path / "topology.yaml")
+    job = (example / "job.yaml").read_text()
+    for n in (1, 2):
+        job = job.replace(f"host: host{n}, nic: mlx5_0", f"host: h{n}, nic: eth1")
+    (tmp_path / "job.yaml").write_text(job)
+    (tmp_path / "policy.yaml").write_text("version: 1\ncopies: 1\n")
+    plan = make_plan(load_specs(tmp_path / "topology.yaml", tmp_path / "job.yaml", tmp_path / "policy.yaml"))
+    assert plan.sessions

@@ -143,6 +143,25 @@ def test_an_alias_is_what_the_device_answers():
     assert _found(survey, FindingKind.ASSUMED) == ["a:swp1 -- b:etp4: b calls this port Ethernet12 itself"]
 
 
+@pytest.mark.parametrize(("sent", "own"), [("Eth1/4", "Ethernet12"), ("etp4", "Ethernet12"), ("Ethernet4/1", "swp4")])
+def test_a_name_of_another_shape_may_be_an_alias(sent, own):
+    survey = _survey(_heard("a:swp1", f"b:{sent}"), _heard(f"b:{own}", "a:swp1"))
+    assert _links(survey) == [f"a:swp1 b:{own}"]
+
+
+@pytest.mark.parametrize("kind", [PortIdKind.UNSAID, PortIdKind.LOCAL, PortIdKind.NAME])
+def test_a_name_of_the_same_shape_is_a_contradiction(kind):
+    """a hears b's Ethernet16 where b hears a on its Ethernet12: one of the two reports is old."""
+    survey = _survey(_heard("a:swp1", "b:Ethernet16", kind=kind), _heard("b:Ethernet12", "a:swp1"))
+    assert _links(survey) == []
+    assert len(_found(survey, FindingKind.CONFLICT)) == 1
+
+
+def test_a_stated_interface_name_is_no_alias():
+    survey = _survey(_heard("a:swp1", "b:etp4", kind=PortIdKind.NAME), _heard("b:Ethernet12", "a:swp1"))
+    assert _links(survey) == []
+
+
 def test_full_and_short_names_are_one_device():
     survey = _survey(_heard("a:e1", "spine2.company.com:e1"), _heard("spine2:e1", "A.company.com:e1"))
     assert _links(survey) == ["a:e1 spine2:e1"]

@@ -106,6 +106,50 @@ def test_through_a_trunk_in_a_trunk(dump, tmp_path):
     assert message.startswith("s2:e2: ends behind rearport")
 
 
+def test_a_coupler_inside_of_a_trunk(dump, tmp_path):
+    """s1 - A[2] = rear A - coupler with one position - rear B = B[2] - s2: the coupler takes no position."""
+    rear_a, front_a = dump.panel(3)
+    rear_x, front_x = dump.panel(1)
+    rear_b, front_b = dump.panel(3)
+    dump.cable(rear_a, rear_x)
+    dump.cable(front_x[0], rear_b)
+    dump.cable(dump.interface("s1", "e1"), front_a[2])
+    dump.cable(dump.interface("s2", "e1"), front_b[2])
+    assert _links(dump.read(tmp_path)) == ["s1:e1 s2:e1"]
+
+
+def test_mappings_of_netbox_4_5_that_swap_a_pair(dump, tmp_path):
+    """Front ports 1 and 2 on positions 2 and 1 of the rear port; the other panel is straight."""
+    rears, fronts = [], []
+    for order in ((2, 1), (1, 2)):
+        rear = dump.add("rearport", device=dump.device("panel"), name="rear", positions=2)
+        rears.append(("rearport", rear))
+        for position in order:
+            front = dump.add("frontport", device=dump.device("panel"), name="f", positions=1)
+            fields = {"front_port": front, "front_port_position": 1, "rear_port": rear, "rear_port_position": position}
+            dump.add("portmapping", **fields)
+            fronts.append(("frontport", front))
+    dump.cable(*rears)
+    for n, front in enumerate(fronts):
+        dump.cable(dump.interface("s1" if n < 2 else "s2", f"e{n % 2}"), front)
+    assert _links(dump.read(tmp_path)) == ["s1:e0 s2:e1", "s1:e1 s2:e0"]
+
+
+def test_a_front_port_that_fans_out_to_two_rear_ports(dump, tmp_path):
+    """NetBox 4.5: an MPO front port of two positions, each on a rear port of its own; at the far panel the reverse."""
+    for _ in range(2):
+        front = dump.add("frontport", device=dump.device("panel"), name="mpo", positions=2)
+        for position in (1, 2):
+            rear = dump.add("rearport", device=dump.device("panel"), name=f"r{position}", positions=1)
+            fields = {"front_port": front, "front_port_position": position, "rear_port": rear, "rear_port_position": 1}
+            dump.add("portmapping", **fields)
+    dump.cable(("frontport", 1), ("frontport", 2))
+    for n, rear in enumerate((1, 2)):
+        dump.cable(dump.interface("s1", f"e{n}"), ("rearport", rear))
+        dump.cable(dump.interface("s2", f"e{n}"), ("rearport", rear + 2))
+    assert _links(dump.read(tmp_path)) == ["s1:e0 s2:e0", "s1:e1 s2:e1"]
+
+
 def test_front_to_front_between_panels(dump, tmp_path):
     """s1 - A = A' - B' = B - s2 with one position each."""
     rear_a, front_a = dump.panel()
