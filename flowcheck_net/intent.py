@@ -88,9 +88,31 @@ class SwitchState:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+class Counted(StrEnum):
+    """What a limit on sessions counts."""
+
+    SESSIONS = "sessions"
+    RX = "rx"
+    """Sessions with a source that is watched as it enters the switch."""
+    TX = "tx"
+    """Sessions with a source that is watched as it leaves the switch."""
+    DIRECTIONS = "directions"
+    """Sessions and their directions: one that watches both counts twice."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionLimit:
+    """One limit on the sessions of a switch, or of each slice of its ASIC."""
+
+    counts: Counted
+    most: int
+    per_slice: bool = False
+    """True: it holds in each slice for itself, for the sessions that have a source on the slice's ports."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a platform can mirror."""
+    """What a platform can mirror. Copies are never truncated or sampled: no field asks for it."""
 
     platform: str
     max_sessions: int
@@ -101,6 +123,22 @@ class Capabilities:
     """Can a session be limited to given address pairs?"""
     source_in_many_sessions: bool
     """May one (port, direction) be a source of two sessions?"""
+    session_limits: tuple[SessionLimit, ...] = ()
+    """Beside ``max_sessions``: by slice and by direction."""
+    shared_destinations: bool = False
+    """May two sessions send to one port?"""
+    filter_families: frozenset[int] = frozenset({4, 6})
+    """IP versions that a filter can match."""
+    filter_directions: frozenset[Direction] = frozenset(Direction)
+    """Directions in which a session can be limited to address pairs."""
+    max_filter_entries: int | None = None
+    """Address pairs of all sessions together; None: more than any job has."""
+    encapsulation_bytes: int | None = None
+    """Bytes that the way to another switch adds to each copy (ERSPAN); None: copies cannot leave the switch."""
+    one_copy_per_output: bool = False
+    """A packet goes to one mirror port once, however many sources select it; else once for each source."""
+    message_window: bool = False
+    """Can it count the messages of a queue pair and mirror a window of each loop?"""
 
 
 def session_name(job: str, number: int) -> SessionName:

@@ -36,6 +36,15 @@ class FailureDomains(Spec):
     """True: a checkpoint node shares no failure domain with a host whose gradients it receives."""
 
 
+class Remote(Spec):
+    """May copies cross the fabric, encapsulated, to a checkpoint node on another switch?"""
+
+    over_fabric: bool = False
+    """True: they may, where the platform can (ERSPAN) and the capture NIC has an address."""
+    uplink_share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """Share of the speed of each link between switches that copies may use."""
+
+
 class Policy(Spec):
     """What the plan must reach and may use."""
 
@@ -46,3 +55,12 @@ class Policy(Spec):
     failure_domains: FailureDomains = FailureDomains()
     allowed_ports: Annotated[tuple[PortGlob, ...], Field(min_length=1)] = ("*:*",)
     """Globs of ``switch:port`` that may be watched; default: all."""
+    remote: Remote = Remote()
+    """Copies that leave their switch."""
+    cuts: bool = False
+    """True: where a hop may take several equal paths, all ports of a stage together may be watched in place of one."""
+    survive: Annotated[int, Field(ge=0, le=1)] = 0
+    """1: every ring is still complete after the loss of any one observation switch, capture port or checkpoint node."""
+    strategy: Literal["port", "reduced", "exact"] = "port"
+    """``port``: every packet of a watched port. ``reduced``: only fully reduced messages. ``exact``: each fully reduced
+    chunk ``copies`` times and no more. The last two need platforms that can follow messages."""

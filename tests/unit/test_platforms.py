@@ -1,0 +1,63 @@
+"""The capability tables: every number has a source and says how sure it is; a site may overrule them."""
+
+from pathlib import Path
+
+import pytest
+
+from flowcheck_net.errors import PlanError
+from flowcheck_net.intent import Counted, Direction, SessionLimit
+from flowcheck_net.model.platforms import CONFIDENCE, capabilities, known_platforms, says_all, with_limits
+from flowcheck_net.spec.load import load_yaml
+from flowcheck_net.spec.topology import Limits
+
+TABLES = Path(__file__).resolve().parents[2] / "flowcheck_net" / "model" / "platforms"
+
+
+@pytest.mark.parametrize("name", known_platforms())
+def test_every_number_has_a_source_and_says_how_sure(name: str) -> None:
+    table = load_yaml(TABLES / f"{name}.yaml")["capabilities"]
+    for field, entry in table.items():
+        assert set(entry) == {"value", "source", "sure"}, field
+        assert entry["sure"] in CONFIDENCE, field
+        assert len(entry["source"]) > 6, field
+        assert entry["sure"] != "assumed" or "ssumed" in entry["source"] or "taken" in entry["source"], field
+
+
+def test_the_platforms_of_this_field_are_there() -> None:
+    wanted = {"fake", "ovs", "eos", "nxos", "junos-qfx", "comware", "vrp", "sonic", "cumulus", "dell-os10", "tofino"}
+    assert wanted <= set(known_platforms())
+
+
+def test_numbers_of_the_vendors_documents() -> None:
+    """Dell OS10: four sessions, or two of both directions. QFX: two in, two out. Nexus 9000: the fourth is rx only."""
+    assert capabilities("dell-os10").session_limits == (SessionLimit(Counted.DIRECTIONS, 4),)
+    assert capabilities("junos-qfx").session_limits == (SessionLimit(Counted.RX, 2), SessionLimit(Counted.TX, 2))
+    assert SessionLimit(Counted.TX, 3, per_slice=True) in capabilities("nxos").session_limits
+    assert capabilities("ovs").one_copy_per_output
+    assert not capabilities("eos").one_copy_per_output
+    assert capabilities("sonic").directions == frozenset({Direction.RX})
+    assert capabilities("tofino").message_window
+    assert not capabilities("ovs").message_window
+
+
+def test_an_unknown_platform_is_refused_with_what_to_write() -> None:
+    with pytest.raises(PlanError) as caught:
+        capabilities("catos")
+    assert "limits: {max_sessions: N" in caught.value.hint
+
+
+def test_what_the_site_says_of_a_switch_counts() -> None:
+    stated = Limits(max_sessions=2, session_limits=({"counts": "rx", "most": 1, "per_slice": True},))  # type: ignore[arg-type]
+    table = with_limits("nxos", capabilities("nxos"), stated)
+    assert (table.max_sessions, table.max_sources_per_session) == (2, 48)
+    assert table.session_limits == (SessionLimit(Counted.RX, 1, per_slice=True),)
+    assert with_limits("nxos", capabilities("nxos"), Limits()) == capabilities("nxos")
+
+
+def test_a_switch_without_a_table_may_speak_for_itself() -> None:
+    stated = Limits(max_sessions=1, max_sources_per_session=2, directions=("rx",), filters=False)
+    assert says_all(stated)
+    assert not says_all(Limits(max_sessions=1))
+    table = with_limits("catos", None, stated)
+    assert table.directions == frozenset({Direction.RX})
+    assert (table.platform, table.source_in_many_sessions) == ("catos", False)
