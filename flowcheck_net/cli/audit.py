@@ -199,7 +199,7 @@ def _table(title: str, *columns: str, numbers: Sequence[str] = ()) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     return table

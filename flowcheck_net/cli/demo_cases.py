@@ -25,7 +25,7 @@ CASES = (
     Case("four-host", "copies of one hop lost", ("loss:hop=dp0/0/1,iteration=2,packet=40-80",), "RECOVERED", 0),
     Case("four-host", "another tenant's flow", ("foreign:",), "UNPLANNED", 6),
     Case("eight-host", "clean", (), "COVERED", 0),
-    Case("eight-host", "sender goes back and repeats", ("retransmit:hop=dp0/0/4,iteration=1,packet=5",), "COVERED", 0),
+    Case("eight-host", "sender repeats packets", ("retransmit:hop=dp0/0/4,iteration=1,packet=5",), "COVERED", 0),
     Case("eight-host", "packets mirrored twice", ("duplicate:hop=dp0/1/3,iteration=1,packet=3-9",), "DUPLICATE", 6),
     Case("tree-four-host", "clean", (), "COVERED", 0),
     Case("tree-four-host", "copies of one edge lost", ("loss:hop=dp0/0/2,iteration=1,packet=40-80",), "RECOVERED", 0),

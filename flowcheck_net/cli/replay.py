@@ -124,7 +124,7 @@ def _table(title: str, *columns: str, numbers: Iterable[str] = ()) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
     for column in columns:
         right = column in numbers
         table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
@@ -162,6 +162,8 @@ def _flow_table(records: "Records") -> "Table":
             *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
         ]
         table.add_row(*([flow.capture] if several else []), *row)
+    if any(flow.packets.get("clear_to_send") and not flow.packets.get("write") for flow in flows):
+        table.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers"
     return table
 
 

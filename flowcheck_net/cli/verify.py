@@ -46,7 +46,11 @@ def command(plan_file: Path, state_dir: Path, *, as_json: bool) -> None:
         raise Drift(_verdict(report), hint="`flowcheck-net apply` puts our own sessions right")
     if report.failures:
         unread = next(s for s in report.switches if s.failure)
-        raise DriverError(unread.switch, _verdict(report), hint="verify again when the switch can be reached")
+        raise DriverError(
+            unread.switch,
+            unread.failure.removeprefix(f"{unread.switch}: "),
+            hint="verify again when the switch can be reached",
+        )
 
 
 def _verdict(report: "VerifyReport") -> str:
