@@ -106,7 +106,17 @@ def nic_name(number: int) -> str:
 
 
 def build_rail(shape: Shape) -> FabricBuilder:
-    """Rail-optimised: see the head of the module."""
+    """Rail-optimised: see the head of the module.
+
+    Raises:
+        ShapeError: a data-parallel group would have ranks on several rails, between which no switch forwards.
+    """
+    if shape.tp % shape.gpus_per_host:
+        raise ShapeError(
+            f"with tp = {shape.tp} and {shape.gpus_per_host} GPUs a host, data-parallel groups would cross rails, "
+            "which meet inside the hosts only",
+            hint="take a tp that is a multiple of the GPUs of a host, or another kind of fabric",
+        )
     fabric = FabricBuilder(shape)
     size = shape.per_leaf(16)
     rails, pods = range(shape.gpus_per_host), range(-(-shape.hosts // size))

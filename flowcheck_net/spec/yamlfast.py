@@ -29,6 +29,8 @@ _resolvers = {
     for char, found in _ruamel.resolver.versioned_resolver.items()
 }
 """First character of a scalar (empty: of the empty one) -> the tags that it may have, and what they look like."""
+_BLOCKS: Final = ("|", ">")
+"""libyaml takes a comment right after these, ruamel does not."""
 _VALUES: Final = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 _TEXTS: Final = frozenset(_TAG + kind for kind in ("timestamp", "value"))
 
@@ -45,7 +47,7 @@ def plain_tag(text: str) -> str:
 def quick_tree(text: str) -> Any:  # noqa: ANN401 - any YAML value
     """The document as dicts, tuples and scalars; None where it is empty, unusual or wrong in any way.
 
-    Unusual are anchors, aliases, tags, directives, several documents, and keys that are no plain words.
+    Unusual are anchors, aliases, tags, directives, block scalars, several documents, and keys that are no plain words.
     """
     if any(mark in text for mark in _OTHER_BREAKS):
         return None
@@ -135,7 +137,7 @@ def _mapping(items: list[Any]) -> dict[str, Any]:
 
 
 def _scalar(event: Any, *, is_key: bool) -> Any:  # noqa: ANN401 - an event of PyYAML; any YAML scalar
-    if event.tag is not None or event.anchor is not None:
+    if event.tag is not None or event.anchor is not None or event.style in _BLOCKS:
         raise _UnusualError
     text: str = event.value
     if not event.implicit[0] or text[:1] not in _resolvers:
