@@ -10,10 +10,10 @@ from itertools import pairwise
 import networkx as nx
 
 from flowcheck_net.errors import PlanError
-from flowcheck_net.ids import CapturePort, HostName, NicName, NodeName, PortName, SwitchName
-from flowcheck_net.intent import SwitchAddress
+from flowcheck_net.ids import Address, CapturePort, HostName, NicName, NodeName, PortName, SessionName, SwitchName
+from flowcheck_net.intent import Direction, MirrorSession, MirrorSource, SwitchAddress
 from flowcheck_net.spec.base import split_end
-from flowcheck_net.spec.topology import Topology
+from flowcheck_net.spec.topology import ForeignSession, Limits, Topology
 
 _PORTS = "ports"
 """Edge attribute: device name -> its port on this link."""
@@ -36,6 +36,8 @@ class Capture:
     nic: NicName
     gbps: int
     """Line rate of the NIC, Gbit/s."""
+    address: Address | None = None
+    """Where encapsulated copies reach it."""
 
     @property
     def name(self) -> CapturePort:
@@ -60,6 +62,15 @@ class Fabric:
         }
         self._gbps = {_port(s.name, p.name): p.gbps for s in topology.switches for p in s.ports}
         self._shared = {_port(s.name, p.name) for s in topology.switches for p in s.ports if p.shared}
+        self._slices = {_port(s.name, p.name): p.slice or "" for s in topology.switches for p in s.ports}
+        self._limits = {SwitchName(s.name): s.limits for s in topology.switches}
+        self._foreign = {SwitchName(s.name): tuple(map(_foreign, s.foreign_sessions)) for s in topology.switches}
+        self._bonds = {
+            (HostName(h.name), NicName(nic.name)): tuple(NicName(n.name) for n in h.nics if n.lag == nic.lag)
+            for h in topology.hosts
+            for nic in h.nics
+            if nic.lag is not None
+        }
         self._domains = {
             device.name: frozenset(device.failure_domains)
             for devices in (topology.switches, topology.hosts, topology.checkpoint_nodes)
@@ -71,6 +82,7 @@ class Fabric:
         self._core: nx.MultiGraph[str] = nx.MultiGraph()
         self._core.add_nodes_from(self._switches)
         self._crossings: dict[tuple[SwitchName, SwitchName], tuple[Crossing, ...]] = {}
+        self._stages: dict[tuple[SwitchName, SwitchName], tuple[tuple[Crossing, ...], ...]] = {}
         self._connect(topology)
 
     @classmethod
@@ -95,6 +107,18 @@ class Fabric:
         """Does traffic of other tenants cross this port? So the file says of the port or of the host on it."""
         return at in self._shared
 
+    def slice(self, at: SwitchPort) -> str:
+        """The slice of the switch's ASIC that serves a port; ports that name none share one."""
+        return self._slices[at]
+
+    def limits(self, switch: SwitchName) -> Limits:
+        """What the site says of this very switch."""
+        return self._limits[switch]
+
+    def foreign_sessions(self, switch: SwitchName) -> tuple[MirrorSession, ...]:
+        """Mirror sessions of other owners."""
+        return self._foreign[switch]
+
     def failure_domains(self, device: str) -> frozenset[str]:
         """What fails together with a switch, host or checkpoint node."""
         return self._domains[device]
@@ -102,6 +126,10 @@ class Fabric:
     def attachment(self, host: HostName, nic: NicName) -> SwitchPort:
         """The switch port that a host's NIC is cabled to."""
         return self._attachment[host, nic]
+
+    def attachments(self, host: HostName, nic: NicName) -> tuple[SwitchPort, ...]:
+        """The switch ports that traffic of a NIC may use: those of all NICs of its bond, sorted."""
+        return tuple(sorted(self._attachment[host, member] for member in self._bonds.get((host, nic), (nic,))))
 
     def peer(self, at: SwitchPort) -> tuple[str, str] | None:
         """(device, port or NIC) at the other end of the cable; None: nothing is plugged in."""
@@ -123,9 +151,31 @@ class Fabric:
             found = self._crossings[key] = self._find_crossings(source, target)
         return found
 
+    def crossings(self, source: SwitchName, target: SwitchName) -> tuple[tuple[Crossing, ...], ...]:
+        """Stage by stage the links that the shortest paths from ``source`` to ``target`` may take.
+
+        Every path takes exactly one link of each stage: equal-cost paths and the members of a link bundle alike.
+
+        Raises:
+            PlanError: there is no path.
+        """
+        key = (source, target)
+        if key not in self._stages:
+            levels = self._levels(source, target)
+            self._stages[key] = tuple(self._stage(near, far) for near, far in pairwise(levels))
+        return self._stages[key]
+
+    def _stage(self, near: set[str], far: set[str]) -> tuple[Crossing, ...]:
+        links = ((out, into) for out in sorted(near) for into in sorted(far) if self._core.has_edge(out, into))
+        return tuple(
+            Crossing(_port(out, edge[_PORTS][out]), _port(into, edge[_PORTS][into]))
+            for out, into in links
+            for edge in self._core[out][into].values()
+        )
+
     def _connect(self, topology: Topology) -> None:
         shared_hosts = {h.name for h in topology.hosts if h.shared}
-        capture_gbps = {(n.name, nic.name): nic.gbps for n in topology.checkpoint_nodes for nic in n.nics}
+        capture_nics = {(n.name, nic.name): nic for n in topology.checkpoint_nodes for nic in n.nics}
         hosts = {h.name for h in topology.hosts}
         for link in topology.links:
             first, second = split_end(link[0]), split_end(link[1])
@@ -136,9 +186,10 @@ class Fabric:
                     continue
                 at = _port(near, near_port)
                 self._peers[at] = far
-                if far in capture_gbps:
-                    capture = Capture(at, NodeName(far[0]), NicName(far[1]), capture_gbps[far])
-                    self._captures[at.switch].append(capture)
+                if far in capture_nics:
+                    nic = capture_nics[far]
+                    address = Address(nic.address) if nic.address is not None else None
+                    self._captures[at.switch].append(Capture(at, NodeName(far[0]), NicName(far[1]), nic.gbps, address))
                 elif far[0] in hosts:
                     self._attachment[HostName(far[0]), NicName(far[1])] = at
                     if far[0] in shared_hosts:
@@ -182,6 +233,16 @@ class Fabric:
         nearer = (n for n, d in distances.items() if d == wanted)
         # Not the neighbours of the level: a spine has thousands, nearly all of them elsewhere.
         return {n for n in nearer if any(self._core.has_edge(n, switch) for switch in level)}
+
+
+def _foreign(session: ForeignSession) -> MirrorSession:
+    """``port:both`` is two sources."""
+    sources: list[MirrorSource] = []
+    for text in session.sources:
+        port, _, word = text.rpartition(":")
+        directions = tuple(Direction) if word == "both" else (Direction(word),)
+        sources += [MirrorSource(PortName(port), direction) for direction in directions]
+    return MirrorSession(SessionName(session.name), tuple(sources), PortName(session.destination))
 
 
 def _port(switch: str, port: str) -> SwitchPort:
