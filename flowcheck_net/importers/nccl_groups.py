@@ -24,13 +24,14 @@ class GroupFacts:
 
 
 def choose(log: Log, ids: Sequence[str], size: int | None) -> tuple[Communicator, ...]:
-    """The communicators that carry gradients: the named ones, those of a size, or the only one.
+    """The communicators that carry gradients: the named ones, those of a size, or the only one of several ranks.
 
     Raises:
         SpecError: None or several fit and none was named, or two of them share a process.
     """
     known = log.communicators
-    chosen = [one for one in known if (not ids or one.id in ids) and size in (None, one.size)]
+    able = [one for one in known if one.size > 1]
+    chosen = [one for one in able if (not ids or one.id in ids) and size in (None, one.size)]
     unknown = [one for one in ids if one not in {communicator.id for communicator in known}]
     cure = "--comm ID (once for each data-parallel group) or --nranks N"
     table = "; ".join(f"{one.id} of {one.size} ranks on {len(one.hosts)} hosts" for one in known[:16])

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.importers.nccl_communicators import Log, Member, listed
@@ -13,6 +14,7 @@ from flowcheck_net.importers.nccl_hops import HopFact, RingHops, TreeHops, tree_
 from flowcheck_net.importers.nccl_nics import NameChoice, Namer
 from flowcheck_net.importers.nccl_qps import PairTable
 from flowcheck_net.importers.nccl_wire import WireChoice, WireFacts, WireReader
+from flowcheck_net.spec.load import check_job_document
 
 _Nics = Mapping[int, str]
 """Rank in the job -> its NIC."""
@@ -30,7 +32,8 @@ def job_document(log: Log, groups: Sequence[GroupFacts], name: str, names: NameC
     """The job file.
 
     Raises:
-        SpecError: Everything that the log does not say and no option states, and every name that does not fit.
+        SpecError: Everything that the log does not say and no option states, and every name that does not fit; or what
+            no job file may hold.
     """
     reader = WireReader(log, [group.communicator for group in groups], len(groups[0].rings), wire)
     facts = reader.read()
@@ -58,9 +61,17 @@ def job_document(log: Log, groups: Sequence[GroupFacts], name: str, names: NameC
         ],
         "iteration_time": wire.iteration_time,
     }
+    check_job_document(_frozen(tree))
     assumed = (*reader.assumed, *maker.assumed)
     found = (*log_findings(log, groups), *maker.findings, *(Finding("assumed", words) for words in assumed))
     return JobDocument(tree, tuple(dict.fromkeys(found)))
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401 - a document
+    """The document with tuples for lists, as the checks want it."""
+    if isinstance(value, dict):
+        return {key: _frozen(inner) for key, inner in value.items()}
+    return tuple(_frozen(inner) for inner in value) if isinstance(value, list) else value
 
 
 def _trees(
@@ -235,7 +246,7 @@ def _unsaid(log: Log, wire: WireChoice) -> list[Problem]:
     """What no log says and no option states."""
     found = []
     if not wire.buckets:
-        words = "no NCCL log says the sizes of the all-reduces"
+        words = "no NCCL log says which all-reduces make an iteration"
         found.append(Problem(log.name, 0, 0, "buckets", words, "--bucket ELEMENTS:DTYPE, one for each"))
     if wire.iteration_time is None:
         words = "no NCCL log says how long an iteration takes"

@@ -104,6 +104,16 @@ def specs_from_documents(topology: Mapping[str, Any], job: Mapping[str, Any], po
     return Specs(fabric, work, rules)
 
 
+def check_job_document(job: Mapping[str, Any]) -> None:
+    """Check a job (mappings, tuples and scalars) before it is written. Raises SpecError with every problem."""
+    problems: list[Problem] = []
+    work = _validated("job", job, JobSpec, problems)
+    if work is not None:
+        problems += [_placeless("job", fault) for fault in check_job(work)]
+    if problems:
+        raise SpecError(problems)
+
+
 def load_topology(path: Path) -> Topology:
     """Read and check a topology by itself. Raises SpecError with every problem of it."""
     problems: list[Problem] = []

@@ -29,6 +29,8 @@ class FakeJob:
     """As NCCL prints it."""
     ring_lines: bool = True
     ring_connections: bool = True
+    lazy: bool = False
+    """Connect at the first collective, as 2.22 and later do."""
     tree_lines: bool = False
     """Write the connections of the trees too."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -77,9 +79,12 @@ class FakeJob:
         if self.ring_lines:
             found += [f"{say}{self.ring_line(rank, c)}" for c in range(len(self.rings))]
         found.append(f"{say}Trees" + "".join(f" [{c}] {self.tree(rank)}" for c in range(len(self.rings))))
-        found += self.connected(rank, gpu)
+        if not self.lazy:
+            found += self.connected(rank, gpu)
         found.append(f"{say}{len(self.rings)} coll channels, 0 nvls channels, 8 p2p channels, 8 p2p channels per peer")
         found.append(f"{say}{init} - Init COMPLETE")
+        if self.lazy:
+            found += self.connected(rank, gpu)
         if rank == 0:
             found += [f"{self.head(0, self.pid)}{line}" for line in self.tuning]
         return found

@@ -62,6 +62,13 @@ def test_data_parallel_groups_take_their_ranks_from_the_world():
     assert "communicators-overlap" in refusal(log, ids=("0xaa", "0xb0"))
 
 
+def test_a_communicator_of_one_rank_is_no_choice():
+    alone = job(comm_id="0xcc", ranks=[0], tid=3, rings=[[0]])
+    log = log_of(job().text(), alone.text())
+    assert [one.size for one in log.communicators] == [6, 1]
+    assert document(log) == document(log_of(job().text()))
+
+
 def test_two_jobs_without_commid_are_not_told_apart():
     text = job(version=(2, 10, 3), comm_id="").text() + job(version=(2, 10, 3), comm_id="", pid=5000).text()
     assert "communicators-not-told-apart: communicator nranks-6 of 6 ranks: ranks 0, 1, 2, 3, 4, 5" in refusal(

@@ -56,6 +56,14 @@ def test_the_two_ends_of_a_hop_are_read_from_the_two_logs():
     assert tree["rings"][1]["nics"] == [["mlx5_0", "mlx5_0"], [], ["mlx5_0", "mlx5_0"], [], ["mlx5_0", "mlx5_0"], []]
 
 
+def test_connections_may_be_made_after_the_start():
+    world = job(version=(2, 24, 3), lazy=True)
+    assert document(log_of(world.text())) == document(log_of(job(version=(2, 24, 3)).text()))
+    # Rank 0 of both communicators is one process: its loose lines are told apart by channel and ranks.
+    dense = job(version=(2, 24, 3), lazy=True, comm_id="0xbb", ranks=[1, 3, 5], tid=2, rings=[[0, 2, 1]])
+    assert [ring["order"] for ring in document(log_of(world.text(), dense.text()), size=3).tree["rings"]] == [[0, 2, 1]]
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_the_order_of_lines_does_not_matter(data):
@@ -191,3 +199,11 @@ TEXT = job().text()
 def test_any_text_is_read_or_refused(text, head):
     with contextlib.suppress(SpecError):
         document(log_of("NCCL version 2.19.3+cuda12.0", *(head + line for line in text.splitlines())))
+
+
+def test_what_no_job_file_may_hold_is_never_written(tmp_path):
+    out = tmp_path / "job.yaml"
+    for wrong in (["--name", "Not A Name"], ["--threads", "100"], ["--threads", "640"]):
+        result = run(tmp_path, job().text(), *STATED, *wrong, "-o", str(out))
+        assert isinstance(result.exception, SpecError), wrong
+    assert not out.exists()
