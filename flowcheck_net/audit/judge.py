@@ -69,7 +69,7 @@ def _unknown(facts: Facts) -> tuple[Verdict, str] | None:
         return Verdict.UNKNOWN, (
             f"{gone} of {facts.union.packets} fully reduced packets are proven only if the queue pairs of equal "
             "channels were told apart and every flow was placed rightly, which the capture cannot show; "
-            "name the queue pairs in the job (rings.qpns): "
+            "name the queue pairs in the job (rings.qpns, or a tree's down_qpns and up_qpns): "
             f"{_chunks(facts.union.missing)}"
         )
     return None

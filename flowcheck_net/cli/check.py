@@ -63,10 +63,10 @@ def _paths(
 
 def _summary(specs: "Specs") -> dict[str, Any]:
     """What was read, in numbers."""
-    from flowcheck_net.spec.groups import gradient_groups
+    from flowcheck_net.spec.groups import named_groups
 
     topology, job, policy = specs.topology, specs.job, specs.policy
-    groups = gradient_groups(job)
+    groups = named_groups(job)
     return {
         "topology": topology.name,
         "switches": len(topology.switches),
@@ -76,7 +76,7 @@ def _summary(specs: "Specs") -> dict[str, Any]:
         "job": job.name,
         "ranks": len(job.ranks),
         "groups": len(groups),
-        "rings": len(groups) * job.nccl.channels,
+        "trees" if "tree" in job.collective.algorithm else "rings": len(groups) * job.nccl.channels,
         "gradient_elements": sum(bucket.elements for bucket in job.buckets),
         "copies": policy.copies,
     }

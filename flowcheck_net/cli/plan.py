@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from flowcheck_net.plan.plan import Plan
+    from flowcheck_net.model.job import Lane
+    from flowcheck_net.plan.plan import Plan, PlannedHop
 
 _FILE = click.Path(path_type=Path)
 _HOPS_SHOWN = 6
@@ -182,23 +183,33 @@ def _rate(mbps: int) -> str:
 def _coverage(plan: "Plan") -> "Table":
     from rich.text import Text
 
-    columns = (("ring", ""), ("ranks", "right"), ("hops seen", ""), ("copies", "right"), ("wanted", "right"), ("", ""))
+    kind = "tree" if plan.job.trees else "ring"
+    columns = ((kind, ""), ("ranks", "right"), ("hops seen", ""), ("copies", "right"), ("wanted", "right"), ("", ""))
     table = _table("Coverage", *columns)
-    sizes = {(lane.group, lane.channel): lane.size for lane in plan.job.lanes}
+    lanes = {(lane.group, lane.channel): lane for lane in plan.job.lanes}
     seen: dict[tuple[str, int], list[str]] = {}
     for hop in plan.hops:
-        seen.setdefault((hop.group, hop.channel), []).append(f"{hop.index}{'' if hop.counted else ' (not counted)'}")
+        seen.setdefault((hop.group, hop.channel), []).append(_hop_words(lanes[hop.group, hop.channel], hop))
     for ring in plan.coverage:
         short = ring.copies < ring.wanted
         table.add_row(
             f"{ring.group}/{ring.channel}",
-            str(sizes[ring.group, ring.channel]),
+            str(lanes[ring.group, ring.channel].size),
             _some(seen.get((ring.group, ring.channel), [])),
             str(ring.copies),
             str(ring.wanted),
             Text("all that its network hops can give", "yellow") if short else Text("complete", "green"),
         )
     return table
+
+
+def _hop_words(lane: "Lane", hop: "PlannedHop") -> str:
+    """The number of a hop, and why it does not count where it does not."""
+    from flowcheck_net.model.lanes import gives_copy
+
+    if hop.counted:
+        return str(hop.index)
+    return f"{hop.index} ({'not counted' if gives_copy(lane, hop.index) else 'partial sums'})"
 
 
 def _cost_lines(plan: "Plan") -> list[str]:
