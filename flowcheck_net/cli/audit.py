@@ -241,7 +241,7 @@ def _hop_table(report: "AuditReport") -> "Table":
             continue
         table.add_row(f"{group}/{channel}", hops[0].label, *_hop_cells(hops))
     if hidden:
-        table.caption = f"hops that are not watched and not listed: {hidden}"
+        table.caption = f"hops that are not watched and not listed: {hidden}\n"
     return table
 
 

@@ -163,7 +163,7 @@ def _flow_table(records: "Records") -> "Table":
         ]
         table.add_row(*([flow.capture] if several else []), *row)
     if any(flow.packets.get("clear_to_send") and not flow.packets.get("write") for flow in flows):
-        table.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers"
+        table.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers\n"
     return table
 
 
