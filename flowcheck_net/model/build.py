@@ -7,7 +7,7 @@ from flowcheck_net.model.groups import reduction_groups, shards
 from flowcheck_net.model.job import Broadcast, Bucket, BucketKind, Dtype, Job, Nccl, Protocol, RankPlace, Wire
 from flowcheck_net.model.strategy import refuse_invisible, refuse_unobservable
 from flowcheck_net.model.wire_protocol import geometry
-from flowcheck_net.spec.job import BucketSpec, JobSpec
+from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.topology import Topology
 
 
@@ -44,17 +44,21 @@ def _wire(job: JobSpec) -> Wire:
     wire = Wire(
         nccl=_nccl(job),
         mtu=job.mtu,
-        buckets=tuple(_bucket(job, bucket) for bucket in job.buckets),
+        buckets=_buckets(job),
         broadcasts=tuple(Broadcast(b.bytes) for b in job.broadcasts),
     )
     _refuse_overlap(wire)
     return wire
 
 
-def _bucket(job: JobSpec, bucket: BucketSpec) -> Bucket:
-    """What one group all-reduces of it: one of equal shards where the optimizer is sharded."""
-    kind = BucketKind(bucket.groups)
-    return Bucket(bucket.name, bucket.elements // max(1, shards(job, kind)), Dtype(bucket.dtype), kind)
+def _buckets(job: JobSpec) -> tuple[Bucket, ...]:
+    """What one group all-reduces of each bucket: one of equal shards where the optimizer is sharded."""
+    kinds = [BucketKind(bucket.groups) for bucket in job.buckets]
+    parts = {kind: max(1, shards(job, kind)) for kind in set(kinds)}
+    return tuple(
+        Bucket(b.name, b.elements // parts[kind], Dtype(b.dtype), kind)
+        for b, kind in zip(job.buckets, kinds, strict=True)
+    )
 
 
 def _nccl(job: JobSpec) -> Nccl:

@@ -45,10 +45,11 @@ def _unknown_half(job: JobSpec, groups: Mapping[str, object], stated: Mapping[tu
 
 def _spans(tree: TreeSpec, path: DocPath, group: Sequence[int]) -> Iterator[Fault]:
     """Each rank of the group but one has one parent, and all paths lead to that one."""
+    members = set(group)
     parent: dict[int, int] = {}
     for e, (up, down) in enumerate(tree.edges):
         for rank in (up, down):
-            if rank not in group:
+            if rank not in members:
                 yield Fault((*path, e), f"rank {rank} is not in {tree.group}")
         if down in parent:
             yield Fault((*path, e), f"rank {down} has parent {parent[down]} already")
@@ -121,12 +122,13 @@ def check_heads(job: JobSpec) -> Iterator[Fault]:
             yield Fault(("nvls_heads", i, "group"), f"there is no group '{stated.group}'", cure)
             continue
         hosts = list(dict.fromkeys(host_of.get(rank, "") for rank in groups[stated.group]))
+        members = set(groups[stated.group])
         order = [host_of.get(rank, "") for rank in stated.heads[0]]
         seen: set[int] = set()
         for h, head in enumerate(stated.heads):
             at = ("nvls_heads", i, "heads", h)
             for rank in head:
-                if rank not in groups[stated.group]:
+                if rank not in members:
                     yield Fault(at, f"rank {rank} is not in {stated.group}")
                 elif rank in seen:
                     yield Fault(at, f"rank {rank} is a head twice")

@@ -91,10 +91,9 @@ def shard_count(job: JobSpec, kind: Kind) -> int:
 
     1 where whole buckets are. 0 where the strategy's numbers do not fit the groups.
     """
-    groups = gradient_groups(job) if kind == "dense" else expert_groups(job)
-    sizes = {len(group) for group in groups}
     if replica_prefix(job) is None:
         return 1
+    sizes = {len(group) for group in (gradient_groups(job) if kind == "dense" else expert_groups(job))}
     if len(sizes) != 1:
         return 0
     (size,) = sizes
