@@ -35,6 +35,11 @@ class Assigned:
     doubt: str = ""
     """Why it may be another queue pair's or lie elsewhere; empty: certain."""
 
+    @property
+    def matters(self) -> bool:
+        """Is there a doubt about data? Of empty messages nothing can be lost that anyone needs."""
+        return bool(self.doubt) and any(self.slot.pattern.sizes)
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -106,7 +111,7 @@ def _by_pattern(
             whole = any(p.whole(pattern) for _, p in trial.flows)
             matches, strange = _evidence(trial, broadcasts)
             if matches and (whole or matches >= strange):
-                scored.append((whole, matches, qpn, order, trial))
+                scored.append((whole, matches - strange, qpn, order, trial))
     scored.sort(key=lambda s: (not s[0], -s[1], s[2], s[3]))
     chosen: dict[Qpn, Assigned] = {}
     room = {pattern: len(equal) for pattern, equal in waiting.items()}
@@ -141,9 +146,9 @@ def _rivals(trial: Assigned, scored: Sequence[tuple[bool, int, Qpn, int, Assigne
     """A queue pair that showed no whole iteration may fit several patterns equally well."""
     if any(p.whole(trial.slot.pattern) for _, p in trial.flows):
         return ""
-    matches = next(found for _, found, _, _, other in scored if other is trial)
-    count = sum(qpn == trial.qpn and found == matches for _, found, qpn, _, _ in scored)
-    return f"the {matches} messages seen fit {count} different patterns equally well" if count > 1 else ""
+    score = next(found for _, found, _, _, other in scored if other is trial)
+    count = sum(qpn == trial.qpn and found == score for _, found, qpn, _, _ in scored)
+    return f"the few messages seen fit {count} different patterns equally well" if count > 1 else ""
 
 
 def _classes(free: Sequence[Slot], chosen: Sequence[Assigned]) -> tuple[tuple[Slot, ...], ...]:

@@ -198,7 +198,7 @@ class _Ring:
         for tables in self.tables.values():
             for table in tables:
                 assigned = self.sighted.assigned.get(table.key)
-                if assigned is not None and assigned.doubt:
+                if assigned is not None and assigned.matters:
                     found.append(f"hop {_label(table.hop)}, queue pair {assigned.qpn:#x}: {assigned.doubt}")
         return tuple(found)
 

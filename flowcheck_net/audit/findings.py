@@ -115,7 +115,8 @@ def _placement(sighted: Survey) -> Iterator[Finding]:
     for assigned in sighted.assigned.values():
         yield from _leftovers(assigned, sighted)
         if assigned.doubt:
-            yield Finding(FindingKind.AMBIGUOUS, Verdict.UNKNOWN, _slot_name(assigned), assigned.doubt)
+            verdict = Verdict.UNKNOWN if assigned.matters else None
+            yield Finding(FindingKind.AMBIGUOUS, verdict, _slot_name(assigned), assigned.doubt)
 
 
 def _leftovers(assigned: Assigned, sighted: Survey) -> Iterator[Finding]:

@@ -150,16 +150,16 @@ class Track:
                 misplaced += index is None or pattern.packets(index) != message.expected_packets
         return Fit(matches, conflicts, misplaced)
 
-    def contradicts(self, pattern: Pattern, base: int) -> bool:
-        """Does a message of unknown length reach over the border of a message of an iteration at ``base``?"""
+    def allows(self, pattern: Pattern, base: int) -> bool:
+        """Does no message of unknown length reach over the border of a message of an iteration at ``base``?"""
         end = base + pattern.span
         for message in self.headless:
             first, last = message.position, message.position + message.packets - 1
             if first < end and last >= base:
                 index = bisect_right(pattern.offsets, first - base) - 1
                 if index < 0 or last >= base + pattern.offsets[index] + pattern.packets(index):
-                    return True
-        return False
+                    return False
+        return True
 
     def fits_cleanly(self, pattern: Pattern, base: int) -> int:
         """Messages that confirm an iteration at ``base``; 0 at the first one that contradicts."""

@@ -7,6 +7,7 @@ one is looked for right behind it, then at whole spans behind it (lost messages,
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
@@ -82,16 +83,16 @@ def _with_inferred(
     out: list[int | None] = []
     before = bases[0] - pattern.span
     if track.first < bases[0] and not clip(between, before, bases[0] - 1) and track.first != 0:
-        out.extend(() if track.contradicts(pattern, before) else (before,))
+        out.extend((before,) if track.allows(pattern, before) else ())
     for base, following in zip(bases, [*bases[1:], None], strict=True):
         out.append(base)
         end = base + pattern.span
         if following is not None:
             lost = _lost(end, following, pattern.span, between)
-            out.extend(None if b is None or track.contradicts(pattern, b) else b for b in lost)
+            out.extend(b if b is not None and track.allows(pattern, b) else None for b in lost)
         elif track.last >= end and not clip(between, end, track.last):
-            behind = range(end, track.last + 1, pattern.span)
-            out.extend(takewhile(lambda b: not track.contradicts(pattern, b), behind))
+            behind: Iterator[int] = iter(range(end, track.last + 1, pattern.span))
+            out.extend(takewhile(partial(track.allows, pattern), behind))
     return tuple(out)
 
 

@@ -20,7 +20,7 @@ def settle(
 ) -> tuple[list[int], str]:
     """Shift runs of iterations to where they really begin; the text says why this may be wrong, empty when sure."""
     alike = broadcasts.issuperset(size for size in pattern.sizes if size)  # a broadcast may stand where one begins
-    ends = set() if alike else {message_end(m) for m in others}
+    ends = set() if alike else {message_end(m) for m in others if not pattern.indices_of(m)}
     settled: list[int] = []
     doubt = ""
     for run in _runs(bases, pattern.span):

@@ -199,3 +199,18 @@ def test_empty_broadcasts_before_the_first_iteration_are_no_iteration(tmp_path: 
     report = audited(tmp_path, nccl, elements=[5000, 1, 5000], extra=broadcast, start_psn=5)
     assert verdicts(report) == [Verdict.COVERED] * 6
     assert report.verdict is Verdict.COVERED
+
+
+def test_queue_pairs_whose_patterns_are_rotations_of_each_other_are_told_apart(tmp_path: Path) -> None:
+    # Two messages of data and two empty ones in turn: queue pair 0 carries data first, queue pair 1 an empty one.
+    nccl = "version: 2.23.4, protocol: Simple, channels: 1, threads: 256, qps_per_connection: 3"
+    report = audited(tmp_path, nccl, elements=[1000, 1000, 1000])
+    assert verdicts(report) == [Verdict.COVERED] * 3
+
+
+def test_a_doubt_about_empty_messages_only_does_not_matter(tmp_path: Path) -> None:
+    # One element in one iteration: queue pair 1 of hop 0->1 carries empty messages only, without a pause between them.
+    nccl = "version: 2.20.5, protocol: Simple, channels: 1, threads: 256, qps_per_connection: 2"
+    report = audited(tmp_path, nccl, elements=[1], iterations=1, start_psn=7)
+    assert verdicts(report) == [Verdict.COVERED]
+    assert report.verdict is Verdict.COVERED
