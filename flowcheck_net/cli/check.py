@@ -26,7 +26,8 @@ def command(
 ) -> None:
     """Check the topology, job and policy file of DIRECTORY; show every problem at once.
 
-    Prints "ok" and a summary, or file:line:column of each problem with exit code 2.
+    Prints "ok" and a summary, or file:line:column of each problem with exit code 2. A file with a wrong key, type or
+    value is compared with the others once that is mended.
 
     Example: flowcheck-net check topologies/two-host
     """

@@ -166,7 +166,7 @@ def _points(plan: "Plan") -> "Table":
             _some(shown.get(point.id, [])),
             planned.name + (f" ({len(planned.filters)} filters)" if planned.filters else ""),
             point.capture,
-            f"{_rate(used.load)} of {_rate(used.capacity)}, {used.load / used.capacity:.0%}",
+            f"{_rate(used.load)} of {_rate(used.capacity)}, {_share(used.load / used.capacity)}",
         )
     return table
 
@@ -174,6 +174,11 @@ def _points(plan: "Plan") -> "Table":
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _HOPS_SHOWN} more" if len(names) > _HOPS_SHOWN else ""
     return " ".join(names[:_HOPS_SHOWN]) + more
+
+
+def _share(part: float) -> str:
+    """Such as ``83%``; what is there is never called 0%."""
+    return f"{part:.0%}" if part == 0 or part >= 0.005 else "under 1%"
 
 
 def _rate(mbps: int) -> str:
