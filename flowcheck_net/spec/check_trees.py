@@ -58,7 +58,7 @@ def _spans(tree: TreeSpec, path: DocPath, group: Sequence[int]) -> Iterator[Faul
     if len(roots) != 1:
         shown = ", ".join(str(rank) for rank in roots[:_SHOWN]) + (", ..." if len(roots) > _SHOWN else "")
         words = f"a tree has one root: ranks without a parent are {shown or 'none'}"
-        yield Fault(path, words, f"{len(group) - 1} edges join the {len(group)} ranks of {tree.group}")
+        yield Fault(path, words, "every rank but the root is the child of one edge")
     elif len(_below(tree, roots[0])) != len(group):
         yield Fault(path, f"the edges hold a loop: not every rank is below root {roots[0]}")
 

@@ -1,9 +1,12 @@
 """What gradients on the wire cannot give is a finding that names groups, reason and way out: exit code 3, no plan."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flowcheck_net.cli.main import run
 from flowcheck_net.errors import Infeasible
 from flowcheck_net.model.build import build_job
 from flowcheck_net.plan.make import make_plan
@@ -86,6 +89,22 @@ def test_every_reason_is_given_at_once() -> None:
     error = refused(collective={"algorithm": "sharp"}, strategy={"name": "zero3"})
     assert "ZeRO-3" in error.message
     assert "with SHARP" in error.message
+
+
+def test_the_command_ends_with_3_and_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = Path(__file__).resolve().parents[2] / "topologies" / "two-host"
+    for name in ("topology.yaml", "policy.yaml"):
+        (tmp_path / name).write_text((example / name).read_text())
+    job = (example / "job.yaml").read_text() + "strategy: {name: megatron-distributed-optimizer}\n"
+    (tmp_path / "job.yaml").write_text(job)
+    monkeypatch.setattr(sys, "argv", ["flowcheck-net", "plan", str(tmp_path), "-o", str(tmp_path / "plan.json")])
+    with pytest.raises(SystemExit) as caught:
+        run()
+    assert caught.value.code == 3
+    assert "num_distributed_optimizer_instances=2" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "plan.json").exists()
 
 
 def test_expert_groups_are_named_too() -> None:
