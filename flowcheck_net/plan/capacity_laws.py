@@ -17,8 +17,10 @@ def loss_chance(packets_by_copies: Iterable[tuple[int, int]], mirror_loss: float
     """
     log_safe = 0.0
     for copies, packets in packets_by_copies:
+        if packets == 0:
+            continue
         missed = mirror_loss**copies
-        if packets and missed >= 1.0:
+        if missed >= 1.0:
             return 1.0
         log_safe += packets * log1p(-missed)
     return -expm1(log_safe)
