@@ -81,13 +81,26 @@ def _options(given: dict[str, Any]) -> "Options":
         host=given["hosts"],
         switch=given["switches"],
         exclude=given["exclude"],
-        speed=_choices(given["speeds"]),
+        speed=_speeds(given["speeds"]),
         platform=_choices(given["platforms"]),
         management=_choices(given["management"]),
         addresses=read_addresses(given["addresses"]) if given["addresses"] is not None else (),
         accept_one_sided=given["accept_one_sided"],
         name=given["name"],
     )
+
+
+def _speeds(texts: Sequence[str]) -> "tuple[Choice, ...]":
+    """The choices of ``--speed``; a speed that our files cannot hold is refused here, before it is written."""
+    from flowcheck_net.importers.names import natural
+    from flowcheck_net.importers.roles import USABLE_SPEEDS
+
+    choices = _choices(texts)
+    for choice in choices:
+        if choice.value not in USABLE_SPEEDS:
+            known = ", ".join(sorted(USABLE_SPEEDS, key=natural))
+            raise click.BadParameter(f"'{choice.value}' is none of {known}", param_hint="--speed")
+    return choices
 
 
 def _choices(texts: Sequence[str]) -> "tuple[Choice, ...]":

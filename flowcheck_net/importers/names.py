@@ -6,6 +6,7 @@ joined; any other text is equal to itself only.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 MAX_NAME = 63
 """Longest name of a device or port in our files."""
@@ -44,6 +45,7 @@ _MANAGEMENT = re.compile(
 )
 
 
+@lru_cache(maxsize=1 << 16)
 def port_key(name: str) -> str:
     """The one word by which two spellings of a port are compared; the key of a key is itself.
 
@@ -64,6 +66,7 @@ def port_key(name: str) -> str:
     return f"{family}{numbered[2]}" if numbered is not None and family is not None else text
 
 
+@lru_cache(maxsize=1 << 16)
 def is_mac(text: str) -> bool:
     """True for the usual spellings of a MAC address."""
     return any(form.fullmatch(text.strip()) for form in _MACS)
@@ -91,6 +94,7 @@ def spec_name(text: str, *, port: bool = False) -> str:
     return re.sub(r"^[^A-Za-z0-9]+", "", kept)[:MAX_NAME] or "unnamed"
 
 
+@lru_cache(maxsize=1 << 16)
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key in which ``leaf2`` comes before ``leaf10``."""
     parts = re.findall(r"[0-9]+|[^0-9]+", text)

@@ -5,7 +5,7 @@ MAC address or an ifIndex: it is matched by subtype first, then by the identifie
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from flowcheck_net.importers.cables import Cable, End, Finding, FindingKind, PortIdKind, PortRef
 from flowcheck_net.importers.devices import DeviceNames
@@ -18,15 +18,15 @@ class Resolver:
     def __init__(self, cables: Iterable[Cable], names: DeviceNames, findings: list[Finding]) -> None:
         self._names = names
         self._findings = findings
-        self._own: dict[str, set[str]] = {}
-        """Reporting device -> keys of the ports that it calls its own."""
+        self._own_shapes: dict[str, set[str]] = {}
+        """Reporting device -> shapes of the names that it calls its own ports by."""
         self._heard: dict[tuple[str, str], list[tuple[End, str]]] = {}
         """(Reporting device, far device) -> what it hears there, and on which port of its own."""
         for cable in cables:
             if cable.reported_by_a:
                 here, there = names.name(cable.a.device), names.name(cable.b.device)
                 key = port_key(cable.a.port)
-                self._own.setdefault(here, set()).add(key)
+                self._own_shapes.setdefault(here, set()).add(_shape(key))
                 self._heard.setdefault((here, there), []).append((cable.b, key))
 
     def ends(self, cable: Cable) -> tuple[PortRef, PortRef] | None:
@@ -57,9 +57,8 @@ class Resolver:
 
     def _far_key(self, near: PortRef, far_device: str, cable: Cable) -> str | None:
         end = cable.b
-        own = self._own.get(far_device, set())
         by_id = port_key(end.port) if _names_a_port(end) else None
-        if by_id is not None and not _may_be_alias(end, by_id, own):
+        if by_id is not None and not self._may_be_alias(end, by_id, far_device):
             return by_id
         answering = self._answer(near, far_device)
         if answering is not None:
@@ -73,6 +72,13 @@ class Resolver:
             return port_key(end.description)
         return None
 
+    def _may_be_alias(self, end: End, key: str, device: str) -> bool:
+        """True where a device may send this name for a port that it calls otherwise, as SONiC does.
+
+        A name of the same shape as the device's own names is no alias: it says another port, and contradicts.
+        """
+        return end.kind is not PortIdKind.NAME and _shape(key) not in self._own_shapes.get(device, set())
+
     def _answer(self, near: PortRef, far_device: str) -> str | None:
         """The one port on which the far device hears ``near``: proof from the other side."""
         heard = self._heard.get((far_device, near.device), [])
@@ -85,14 +91,6 @@ def _names_a_port(end: End) -> bool:
     if end.kind is PortIdKind.MAC or is_mac(end.port):
         return False
     return is_port_name(end.port) or (end.kind is PortIdKind.NAME and bool(end.port.strip()))
-
-
-def _may_be_alias(end: End, key: str, own: Collection[str]) -> bool:
-    """True where a device may send this name for a port that it calls otherwise (SONiC: ``Eth1/4`` is ``Ethernet12``).
-
-    A name of the same shape as the device's own names is no alias: it says another port, and contradicts.
-    """
-    return end.kind is not PortIdKind.NAME and _shape(key) not in {_shape(port) for port in own}
 
 
 def _shape(key: str) -> str:

@@ -6,7 +6,8 @@ from flowcheck_net.importers.cables import Device, Finding, FindingKind, Link, R
 from flowcheck_net.importers.options import CHECKPOINT_GLOBS, Options, fits
 from flowcheck_net.spec.topology import Speed
 
-_USABLE_SPEEDS = frozenset(get_args(Speed))
+USABLE_SPEEDS = frozenset(get_args(Speed))
+"""The speeds that a topology can hold."""
 
 
 def assign_roles(
@@ -46,7 +47,7 @@ def fast_links(links: tuple[Link, ...], findings: list[Finding]) -> tuple[Link, 
     """The links that can be part of a training fabric: their speed is not known, or one that our files can hold."""
     fast = []
     for link in links:
-        if link.speed is None or link.speed in _USABLE_SPEEDS:
+        if link.speed is None or link.speed in USABLE_SPEEDS:
             fast.append(link)
             continue
         message = f"{link.a} -- {link.b}: {link.speed} is no speed of a training fabric (10G to 800G)"

@@ -70,5 +70,7 @@ def _is_kept(cable: Cable, options: Options, findings: list[Finding]) -> bool:
 
 
 def _is_excluded(end: End, globs: Sequence[str]) -> bool:
+    if not globs:
+        return False
     names = (end.device, str(end), f"{end.device}:{port_key(end.port)}")
     return any(fits(name, globs) for name in names)

@@ -151,6 +151,12 @@ def test_values_by_glob_before_values_for_all(lab):
     }
 
 
+def test_a_speed_that_no_topology_can_hold(lab):
+    result = _run(containerlab, lab, "--speed", "leaf1:*=1G")
+    assert result.exit_code == 2
+    assert "'1G' is none of 10G, 25G, 40G, 50G, 100G, 200G, 400G, 800G" in result.stderr
+
+
 def test_a_link_between_two_hosts(lab):
     lab.write_text(LAB + '    - endpoints: ["h1:eth2", "h2:eth2"]\n')
     with pytest.raises(SpecError, match="no switch at either end"):
@@ -219,7 +225,7 @@ NOTHING = {
     "lab": "name: x\ntopology: {nodes: {}, links: []}\n",
     "graph": '[{"nodes": [], "links": []}]',
     "repeated": '{"a": 1, "a": 2}',
-    "deep": "[" * 100_000,
+    "deep": "[" * 5_000,
     "heading": "Interface Ethernet1 detected 0 LLDP neighbors:\n",
     "junos": "Local Interface    Parent Interface    Chassis Id          Port info          System Name\n",
 }
