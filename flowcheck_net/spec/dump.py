@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from re import compile as regex
 
-from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from flowcheck_net.errors import Problem, SpecError
+from flowcheck_net.spec.yamlfast import plain_tag
 from flowcheck_net.spec.yamlpos import Document, parse_document, read_text
 
 _MAX_FLOW = 110
@@ -21,7 +21,6 @@ _PLAIN = regex(r"[A-Za-z0-9._/](?:[A-Za-z0-9._/:+-]*[A-Za-z0-9._/+-])?")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MERGE = "tag:yaml.org,2002:merge"
 _TEXT = "tag:yaml.org,2002:str"
-_RESOLVER = YAML(typ="safe", pure=True).resolver
 
 
 def dump_yaml(document: Mapping[str, object], *, comment: str = "") -> str:
@@ -138,7 +137,7 @@ def _number(value: float) -> str:
 @lru_cache(maxsize=65536)
 def _text(value: str) -> str:
     """Plain where YAML reads it back as this text, else in double quotes."""
-    if _PLAIN.fullmatch(value) and _RESOLVER.resolve(ScalarNode, value, (True, False)) == _TEXT:
+    if _PLAIN.fullmatch(value) and plain_tag(value) == _TEXT:
         return value
     return '"' + "".join(_escaped(char) for char in value) + '"'
 
