@@ -1,6 +1,7 @@
 """Trees through planner, checker, plan file, synthesiser and audit."""
 
 import json
+import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport
 from flowcheck_net.audit.verdict import Verdict
+from flowcheck_net.cli.main import run
 from flowcheck_net.errors import Infeasible, StalePlan
 from flowcheck_net.model.build import build_job
 from flowcheck_net.model.fabric import Fabric
@@ -22,11 +24,13 @@ from flowcheck_net.plan.plan import Plan, expectation, plan_from_json, plan_to_j
 from flowcheck_net.receive.replay import replay
 from flowcheck_net.receive.synth import synthesize
 from flowcheck_net.receive.synth_faults import parse_fault
+from flowcheck_net.spec.dump import dump_yaml
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
 from tests.doubles.jobs import a_job, a_policy, one_leaf
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "topologies" / "tree-four-host"
+LOG = ROOT.parent / "shared" / "samples" / "nccl" / "log_aws_efa_p4d_16ranks.txt"
 TREE = {"algorithm": "tree"}
 
 
@@ -105,6 +109,63 @@ class TestPlan:
         policy = a_policy(3, allowed_ports=("leaf1:h0-*",))
         with pytest.raises(Infeasible, match=r"tree dp0/0 cannot have 3 copies \(3 hops\): limit: allowed_ports"):
             make_plan(replace(specs, policy=policy))
+
+
+class TestRealLog:
+    def test_eight_trees_of_two_hosts_give_one_copy_each(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The trees that NCCL logged on 16 ranks: one edge of each crosses the network, down from the root's host."""
+        if not LOG.exists():
+            pytest.skip("no ../shared/samples: the real log is not here")
+        job = tmp_path / "job.yaml"
+        known = {"algorithm": "tree", "protocol": "Simple", "mtu": 4096, "channels": 8, "threads": 512, "qps": 1}
+        stated = known | {"bucket": "6553600:fp32", "iteration-time": 0.5}
+        options = [str(word) for name, value in stated.items() for word in (f"--{name}", value)]
+        words = ["import", "nccl", str(LOG), *options, "-o", str(job)]
+        monkeypatch.setattr(sys, "argv", ["flowcheck-net", *words])
+        with pytest.raises(SystemExit) as caught:
+            run()
+        assert not caught.value.code, capsys.readouterr().err
+        (tmp_path / "topology.yaml").write_text(dump_yaml(two_hosts_of_the_log()))
+        (tmp_path / "policy.yaml").write_text("version: 1\ncopies: 2\nmonitor: {rate_model: average, headroom: 0.0}\n")
+        plan = make_plan(load_specs(*spec_paths(tmp_path)))
+        assert [(c.channel, c.copies, c.wanted) for c in plan.coverage] == [(c, 1, 2) for c in range(8)]
+        # roots of the log's channels 0..3 are on host 0, of 4..7 on host 1
+        trees = {tree.channel: tree for tree in plan.job.trees}
+        host = [place.host[-1] for place in plan.job.places]
+        counted = {hop.channel: trees[hop.channel].hop(hop.index) for hop in plan.hops if hop.counted}
+        assert {c: (host[a], host[b]) for c, (a, b) in counted.items()} == {
+            **dict.fromkeys(range(4), ("0", "1")),
+            **dict.fromkeys(range(4, 8), ("1", "0")),
+        }
+
+
+def two_hosts_of_the_log() -> dict[str, Any]:
+    """Four NICs a host on one leaf, named as the importer does."""
+    names = [(f"nccl-tests-efa-16-worker-{h}", f"net{n}") for h in range(2) for n in range(4)]
+    ends = [*names, *(("ckpt", f"cap{n}") for n in range(4))]
+    return {
+        "version": 1,
+        "name": "p4d",
+        "switches": [
+            {
+                "name": "leaf1",
+                "platform": "fake",
+                "management": "fake:leaf1",
+                "ports": [{"name": f"{d[-1]}-{n}", "speed": "100G"} for d, n in ends],
+            }
+        ],
+        "hosts": [
+            {
+                "name": f"nccl-tests-efa-16-worker-{h}",
+                "nics": [{"name": f"net{n}", "speed": "100G", "addresses": [f"10.0.{h}.{n + 1}"]} for n in range(4)],
+            }
+            for h in range(2)
+        ],
+        "checkpoint_nodes": [{"name": "ckpt", "nics": [{"name": f"cap{n}", "speed": "100G"} for n in range(4)]}],
+        "links": [[f"{d}:{n}", f"leaf1:{d[-1]}-{n}"] for d, n in ends],
+    }
 
 
 class TestCheckerAndFile:
