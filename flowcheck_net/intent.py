@@ -123,6 +123,8 @@ class Capabilities:
     """Can a session be limited to given address pairs?"""
     source_in_many_sessions: bool
     """May one (port, direction) be a source of two sessions?"""
+    split_directions: bool = True
+    """May the two directions of one port be watched by two sessions?"""
     session_limits: tuple[SessionLimit, ...] = ()
     """Beside ``max_sessions``: by slice and by direction."""
     shared_destinations: bool = False

@@ -63,6 +63,7 @@ class Fabric:
         self._gbps = {_port(s.name, p.name): p.gbps for s in topology.switches for p in s.ports}
         self._shared = {_port(s.name, p.name) for s in topology.switches for p in s.ports if p.shared}
         self._slices = {_port(s.name, p.name): p.slice or "" for s in topology.switches for p in s.ports}
+        self._ports = {SwitchName(s.name): frozenset(PortName(p.name) for p in s.ports) for s in topology.switches}
         self._limits = {SwitchName(s.name): s.limits for s in topology.switches}
         self._foreign = {SwitchName(s.name): tuple(map(_foreign, s.foreign_sessions)) for s in topology.switches}
         self._bonds = {
@@ -110,6 +111,10 @@ class Fabric:
     def slice(self, at: SwitchPort) -> str:
         """The slice of the switch's ASIC that serves a port; ports that name none share one."""
         return self._slices[at]
+
+    def ports(self, switch: SwitchName) -> frozenset[PortName]:
+        """The ports of a switch that the topology names."""
+        return self._ports[switch]
 
     def limits(self, switch: SwitchName) -> Limits:
         """What the site says of this very switch."""

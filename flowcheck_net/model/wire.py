@@ -91,7 +91,7 @@ def hop_messages(
     result: list[WireMessage] = []
     turn = 0
     for bucket, chunk, half in _chunks(wire, ring_size, channel, hop, carries):
-        for slice_number, span in enumerate(_slice_spans(wire, bucket, chunk)):
+        for slice_number, span in enumerate(slice_spans(wire, bucket, chunk.span)):
             place = MessagePlace(bucket, chunk.loop, chunk.index, slice_number)
             result.extend(send_messages(wire, place, half, span, turn))
             turn += 1
@@ -184,11 +184,11 @@ def _chunks(
                 yield number, _Chunk(loop, index, spans[index]), half
 
 
-def _slice_spans(wire: Wire, bucket: int, chunk: _Chunk) -> Iterator[Span]:
-    """The byte range in the bucket of each message of a chunk."""
+def slice_spans(wire: Wire, bucket: int, chunk: Span) -> Iterator[Span]:
+    """The byte range in the bucket of each message of a chunk, which is given in elements."""
     size = wire.buckets[bucket].dtype.size
-    start = chunk.span.start
-    for count in slices(wire.nccl.protocol, chunk.span.count, size):
+    start = chunk.start
+    for count in slices(wire.nccl.protocol, chunk.count, size):
         yield Span(start * size, count * size)
         start += count
 

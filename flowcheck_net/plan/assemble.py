@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from flowcheck_net.intent import FlowFilter, MirrorSession, MirrorSource, session_name
 from flowcheck_net.plan.plan import CaptureLoad, Cost, PlannedHop, PlannedSession, Point, RingCoverage
-from flowcheck_net.plan.problem import Choice, PlanningProblem
+from flowcheck_net.plan.problem import Choice, Hop, PlanningProblem
+
+Captures = dict[int, list[int]]
+"""Tap -> the capture ports that it is mirrored to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,11 @@ class Assembled:
 
 def assemble(problem: PlanningProblem, choice: Choice) -> Assembled:
     """Write the choice out."""
-    capture_of = dict(choice.taps)
-    hops = _hops(problem, choice, capture_of)
-    sessions = _sessions(problem, capture_of)
+    captures_of: Captures = {}
+    for tap, capture in choice.taps:
+        captures_of.setdefault(tap, []).append(capture)
+    hops = _hops(problem, choice, captures_of)
+    sessions = _sessions(problem, choice)
     sizes = {(problem.rings[h.ring].group, problem.rings[h.ring].channel, h.index): h.size for h in problem.hops}
     bytes_seen = [(sizes[hop.group, hop.channel, hop.index], hop.copies) for hop in hops]
     coverage = _coverage(problem, hops)
@@ -40,7 +45,7 @@ def assemble(problem: PlanningProblem, choice: Choice) -> Assembled:
             sessions=len(sessions),
             switches=len({s.switch for s in sessions}),
         ),
-        loads=_loads(problem, capture_of),
+        loads=_loads(problem, choice),
     )
 
 
@@ -49,7 +54,7 @@ def _point(problem: PlanningProblem, tap: int, capture: int) -> Point:
     return Point(watched.switch, watched.port, watched.direction, problem.captures[capture].port)
 
 
-def _hops(problem: PlanningProblem, choice: Choice, capture_of: dict[int, int]) -> tuple[PlannedHop, ...]:
+def _hops(problem: PlanningProblem, choice: Choice, captures_of: Captures) -> tuple[PlannedHop, ...]:
     """Every hop that a chosen tap sees.
 
     Without ``copies_apart`` each hop that carries fully reduced data and reaches a capture port of its ring's own
@@ -58,11 +63,11 @@ def _hops(problem: PlanningProblem, choice: Choice, capture_of: dict[int, int]) 
     proven = dict(choice.counted)
     planned: list[PlannedHop] = []
     for number, hop in enumerate(problem.hops):
-        seen = [tap for tap in hop.taps if tap in capture_of]
+        seen = [tap for tap in problem.sites(hop) for _ in captures_of.get(tap, ())]
         if not seen:
             continue
         ring = problem.rings[hop.ring]
-        able = [tap for tap in seen if hop.counts and capture_of[tap] in ring.captures]
+        able = [tap for tap in seen if hop.counts and not set(ring.captures).isdisjoint(captures_of[tap])]
         if problem.copies_apart:
             able = [proven[number]] if number in proven else []
         first, *others = sorted(seen, key=lambda tap: (tap not in able, tap))
@@ -72,12 +77,21 @@ def _hops(problem: PlanningProblem, choice: Choice, capture_of: dict[int, int]) 
                 channel=ring.channel,
                 index=hop.index,
                 point=problem.taps[first].id,
-                copies=len(seen),
+                copies=_copies(problem, hop, captures_of),
                 counted=bool(able),
                 also=tuple(problem.taps[tap].id for tap in others),
             )
         )
     return tuple(sorted(planned))
+
+
+def _copies(problem: PlanningProblem, hop: Hop, captures_of: Captures) -> int:
+    """Copies of each packet: by the rule of each switch, and one for each cut, whichever of its taps it crosses."""
+    once = {limits.name for limits in problem.switches if limits.once}
+    arriving = [(problem.taps[tap].switch, tap, c) for tap in hop.taps for c in captures_of.get(tap, ())]
+    merged = {(switch, capture) for switch, _, capture in arriving if switch in once}
+    whole = sum(problem.cuts[cut].taps[0] in captures_of for cut in hop.cuts)
+    return len(merged) + sum(switch not in once for switch, _, _ in arriving) + whole
 
 
 def _coverage(problem: PlanningProblem, hops: tuple[PlannedHop, ...]) -> tuple[RingCoverage, ...]:
@@ -96,12 +110,12 @@ def _coverage(problem: PlanningProblem, hops: tuple[PlannedHop, ...]) -> tuple[R
     )
 
 
-def _sessions(problem: PlanningProblem, capture_of: dict[int, int]) -> tuple[PlannedSession, ...]:
+def _sessions(problem: PlanningProblem, choice: Choice) -> tuple[PlannedSession, ...]:
     """One session for each capture port in use."""
     planned: list[PlannedSession] = []
-    for number in sorted(set(capture_of.values())):
+    for number in sorted({capture for _, capture in choice.taps}):
         capture = problem.captures[number]
-        taps = [tap for tap, c in capture_of.items() if c == number]
+        taps = [tap for tap, c in choice.taps if c == number]
         session = MirrorSession(
             name=session_name(problem.job, capture.number),
             sources=tuple(MirrorSource(problem.taps[t].port, problem.taps[t].direction) for t in taps),
@@ -116,12 +130,14 @@ def _filters(problem: PlanningProblem, taps: set[int]) -> tuple[FlowFilter, ...]
     """The job's address pairs that cross the session's taps, if one of them may carry foreign traffic."""
     if not any(problem.taps[tap].needs_filter for tap in taps):
         return ()
-    return tuple(FlowFilter(hop.source, hop.destination) for hop in problem.hops if not taps.isdisjoint(hop.taps))
+    return tuple(
+        FlowFilter(hop.source, hop.destination) for hop in problem.hops if not taps.isdisjoint(problem.sites(hop))
+    )
 
 
-def _loads(problem: PlanningProblem, capture_of: dict[int, int]) -> tuple[CaptureLoad, ...]:
+def _loads(problem: PlanningProblem, choice: Choice) -> tuple[CaptureLoad, ...]:
     load: dict[int, int] = {}
-    for tap, capture in capture_of.items():
-        load[capture] = load.get(capture, 0) + problem.taps[tap].rate
+    for tap, capture in choice.taps:
+        load[capture] = load.get(capture, 0) + problem.rate(tap, capture)
     found = ((problem.captures[number], rate) for number, rate in load.items())
     return tuple(sorted(CaptureLoad(c.port, c.switch, c.switch_port, rate, c.capacity) for c, rate in found))

@@ -8,13 +8,13 @@ from flowcheck_net.plan.problem import Choice, PlanningProblem
 
 
 def greedy(problem: PlanningProblem) -> Choice | None:
-    """A valid choice, or ``None`` when this way finds none. Does not know ``copies_apart``.
+    """A valid choice, or ``None`` when this way finds none. Knows bandwidth, sessions and sources only.
 
     Raises:
-        ValueError: The problem asks for ``copies_apart``.
+        ValueError: The problem has other limits, such as ``copies_apart``.
     """
-    if problem.copies_apart:
-        raise ValueError("greedy does not know copies_apart")
+    if problem.copies_apart or problem.survive or problem.cuts or problem.budgets or _has_fine_limits(problem):
+        raise ValueError("greedy does not know copies_apart and the limits of linear_limits")
     state = _State(problem)
     while state.wanting():
         moves = [move for move in state.moves() if state.gain(*move) > 0]
@@ -22,6 +22,10 @@ def greedy(problem: PlanningProblem) -> Choice | None:
             return None
         state.take(*min(moves, key=lambda m: (-state.gain(*m), state.size(m[0]), m)))
     return Choice(tuple(sorted(state.chosen.items())), tuple(sorted(state.counted.items())))
+
+
+def _has_fine_limits(problem: PlanningProblem) -> bool:
+    return any(s.rooms or s.many or s.once or not s.split or s.filter_entries is not None for s in problem.switches)
 
 
 class _State:

@@ -17,76 +17,19 @@ For one component (rings and the switches that their taps and capture ports stan
     each switch       sum_c s[c] <= max sessions;  sum_c s[c] <= n w[s];  of two equal capture ports the first is first
     each hop          d[h] >= sum of x[t,c] over its taps - 1
 
+What only some platforms and policies limit is in ``linear_limits``. A hop may also count at a cut: y[h,cut] is bound to
+the choice of each of its taps. Where a switch sends a packet to one capture port once, the copies of a hop are columns
+of their own.
+
 With x integral and no copies_apart, what remains of y is a flow problem with integral vertices: no branching on y.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from math import inf
 
-from flowcheck_net.plan.problem import PlanningProblem, SwitchLimits
-
-Terms = dict[int, int]
-"""Column -> coefficient."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """``lower <= sum(coefficient * column) <= upper``."""
-
-    terms: tuple[tuple[int, int], ...]
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    """Rings that share no switch with the rings outside of it."""
-
-    rings: tuple[int, ...]
-    switches: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Programme:
-    """A mixed-integer programme under construction."""
-
-    upper: list[float] = field(default_factory=list)
-    integer: list[bool] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    choose: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(tap, capture) -> column of x."""
-    count: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(hop, tap) -> column of y."""
-    need: dict[int, int] = field(default_factory=dict)
-    """Ring -> its coverage row."""
-    carry: dict[int, int] = field(default_factory=dict)
-    """Capture -> its bandwidth row."""
-    hold: dict[int, int] = field(default_factory=dict)
-    """Capture -> the row of its session's sources."""
-    slots: dict[str, int] = field(default_factory=dict)
-    """Switch -> the row of its sessions."""
-    session: dict[int, int] = field(default_factory=dict)
-    """Capture -> column of s."""
-    stages: tuple[tuple[str, Terms], ...] = ()
-    """(name, terms to minimise), first things first."""
-
-    def column(self, *, upper: float = 1, integer: bool = True) -> int:
-        """A new column from 0 to ``upper``."""
-        self.upper.append(upper)
-        self.integer.append(integer)
-        return len(self.upper) - 1
-
-    def row(self, terms: Iterable[tuple[int, int]], *, lower: float = -inf, upper: float = inf) -> int:
-        """A new row."""
-        self.rows.append(Row(tuple(terms), lower, upper))
-        return len(self.rows) - 1
-
-    def loosen(self, row: int, column: int, coefficient: int) -> None:
-        """Add ``coefficient * column`` to a row: a slack that an objective can price."""
-        old = self.rows[row]
-        self.rows[row] = Row((*old.terms, (column, coefficient)), old.lower, old.upper)
+from flowcheck_net.plan.linear_limits import add_limits
+from flowcheck_net.plan.problem import Hop, PlanningProblem, SwitchLimits
+from flowcheck_net.plan.programme import Component, Programme, Terms
 
 
 def components(problem: PlanningProblem) -> tuple[Component, ...]:
@@ -100,9 +43,12 @@ def components(problem: PlanningProblem) -> tuple[Component, ...]:
         return item
 
     for hop in problem.hops:
-        for tap in hop.taps:
+        for tap in problem.sites(hop):
             if not problem.taps[tap].refusals:
                 leader[find(f"switch {problem.taps[tap].switch}")] = find(f"ring {hop.ring}")
+    for together in _tied_switches(problem):
+        for one, two in pairwise(together):
+            leader[find(f"switch {one}")] = find(f"switch {two}")
     rings: dict[str, list[int]] = {}
     for ring in range(len(problem.rings)):
         rings.setdefault(find(f"ring {ring}"), []).append(ring)
@@ -112,26 +58,54 @@ def components(problem: PlanningProblem) -> tuple[Component, ...]:
     return tuple(Component(tuple(r), tuple(switches.get(root, ()))) for root, r in rings.items())
 
 
+def _tied_switches(problem: PlanningProblem) -> Iterable[Sequence[str]]:
+    """Switches whose sessions share a budget, exclude each other, or are watched together only."""
+    taps, captures = problem.taps, problem.captures
+    yield from ([captures[c].switch for c in budget.captures] for budget in problem.budgets)
+    yield from ([captures[one].switch, captures[two].switch] for one, two in problem.exclusive)
+    yield from ([taps[tap].switch, captures[capture].switch] for tap, capture in problem.carries)
+    yield from ([taps[tap].switch for tap in cut.taps] for cut in problem.cuts)
+
+
 def formulate(problem: PlanningProblem, component: Component) -> Programme:
     """The programme of one component."""
     programme = Programme()
     inside = set(component.switches)
     taps = [t for t, tap in enumerate(problem.taps) if tap.switch in inside and not tap.refusals]
-    captures = [c for c, capture in enumerate(problem.captures) if capture.switch in inside]
+    captures = [c for c, one in enumerate(problem.captures) if one.switch in inside and not one.refusals]
+    many = _may_repeat(problem)
     for tap in taps:
         here = [c for c in captures if problem.captures[c].switch == problem.taps[tap].switch]
         programme.choose.update({(tap, capture): programme.column() for capture in here})
-        programme.row(((programme.choose[tap, capture], 1) for capture in here), upper=1)
-    duplicate = _coverage(problem, component, programme)
+        if tap not in many:
+            programme.single[tap] = programme.row(((programme.choose[tap, c], 1) for c in here), upper=1)
+    arrivals = _arrivals(problem, component, programme)
+    duplicate = _coverage(problem, component, programme, arrivals)
     touched = _sessions(problem, component, captures, programme)
+    add_limits(problem, component, programme)
+    distance = () if problem.running is None else (("distance from the running plan", _distance(problem, programme)),)
     programme.stages = (
         ("duplicate bytes", duplicate),
-        ("mirrored bytes", _mirrored(problem, programme)),
+        ("mirrored bytes", _mirrored(problem, programme, arrivals)),
         ("sessions", dict.fromkeys(programme.session.values(), 1)),
         ("switches", dict.fromkeys(touched, 1)),
+        *distance,
         ("canonical order", _canonical(problem, programme)),
     )
     return programme
+
+
+def _may_repeat(problem: PlanningProblem) -> set[int]:
+    """Taps that may be in several sessions: where the switch can, and never one of a cut."""
+    many = {limits.name for limits in problem.switches if limits.many}
+    tied = {tap for cut in problem.cuts for tap in cut.taps}
+    return {n for n, tap in enumerate(problem.taps) if tap.switch in many and n not in tied}
+
+
+def _may_arrive_twice(problem: PlanningProblem, hop: Hop) -> bool:
+    """Is there more than one way to see it? Else no copy of it is a second one."""
+    many = {limits.name for limits in problem.switches if limits.many}
+    return len(hop.taps) + len(hop.cuts) > 1 or any(problem.taps[tap].switch in many for tap in hop.taps)
 
 
 def _by_tap(programme: Programme) -> dict[int, list[tuple[int, int]]]:
@@ -142,17 +116,63 @@ def _by_tap(programme: Programme) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _coverage(problem: PlanningProblem, component: Component, programme: Programme) -> Terms:
+def _arrivals(problem: PlanningProblem, component: Component, programme: Programme) -> dict[int, list[int]]:
+    """Hop -> columns, each of which is one copy of it.
+
+    Mostly the x of its certain taps. A switch that sends a packet to one capture port once, however many taps see it,
+    gets a column for both; a cut is one copy, whichever of its taps a packet crosses.
+    """
+    inside = set(component.rings)
+    once = {limits.name for limits in problem.switches if limits.once}
+    chosen = _by_tap(programme)
+    found: dict[int, list[int]] = {}
+    for number, hop in enumerate(problem.hops):
+        if hop.ring not in inside:
+            continue
+        copies: list[int] = []
+        merged: dict[int, list[int]] = {}
+        for tap in hop.taps:
+            for capture, x in chosen.get(tap, ()):
+                if problem.taps[tap].switch in once:
+                    merged.setdefault(capture, []).append(x)
+                else:
+                    copies.append(x)
+        for columns in merged.values():
+            copies.append(columns[0] if len(columns) == 1 else programme.either(columns))
+        for cut in hop.cuts:
+            whole = [x for _, x in chosen.get(problem.cuts[cut].taps[0], ())]
+            copies.extend(whole)
+        found[number] = copies
+    return found
+
+
+def _distance(problem: PlanningProblem, programme: Programme) -> Terms:
+    """Sources that the running plan has not, and those of it that would go."""
+    running = set(problem.running or ())
+    terms: Terms = {}
+    for key, x in programme.choose.items():
+        if key in running:
+            gone = programme.column()
+            programme.row([(x, 1), (gone, 1)], lower=1, upper=1)
+            terms[gone] = 1
+        else:
+            terms[x] = 1
+    return terms
+
+
+def _coverage(
+    problem: PlanningProblem, component: Component, programme: Programme, arrivals: dict[int, list[int]]
+) -> Terms:
     """The rows of hops and rings; returns the terms of the duplicate bytes."""
     chosen = _by_tap(programme)
     duplicate: Terms = {}
-    seen: dict[int, list[tuple[int, int]]] = {ring: [] for ring in component.rings}
+    seen: dict[int, list[tuple[tuple[int, ...], int]]] = {ring: [] for ring in component.rings}
     for number, hop in enumerate(problem.hops):
         if hop.ring not in seen:
             continue
-        copies = [(x, 1) for tap in hop.taps for _, x in chosen.get(tap, ())]
-        if len(hop.taps) > 1 and hop.size:
-            extra = programme.column(upper=len(hop.taps))
+        copies = [(column, 1) for column in arrivals[number]]
+        if hop.size and _may_arrive_twice(problem, hop):
+            extra = programme.column(upper=max(1, len(copies)))
             programme.row([*copies, (extra, -1)], upper=1)
             duplicate[extra] = hop.size
         if hop.counts:
@@ -168,26 +188,35 @@ def _coverage(problem: PlanningProblem, component: Component, programme: Program
 
 def _count(
     problem: PlanningProblem, hop: int, chosen: dict[int, list[tuple[int, int]]], programme: Programme
-) -> list[tuple[int, int]]:
-    """The y columns of one hop as (tap, column), each bound to the tap's choice."""
+) -> list[tuple[tuple[int, ...], int]]:
+    """The y columns of one hop as (taps, column), each bound to the choice of all these taps."""
     allowed = set(problem.rings[problem.hops[hop].ring].captures)
-    counts: list[tuple[int, int]] = []
+    counts: list[tuple[tuple[int, ...], int]] = []
     for tap in problem.hops[hop].taps:
         places = [x for capture, x in chosen.get(tap, ()) if capture in allowed]
         if places:
             y = programme.column(integer=problem.copies_apart)
             programme.row([(y, 1), *((x, -1) for x in places)], upper=0)
             programme.count[hop, tap] = y
-            counts.append((tap, y))
+            counts.append(((tap,), y))
+    for cut in problem.hops[hop].cuts:
+        members = [[x for c, x in chosen.get(tap, ()) if c in allowed] for tap in problem.cuts[cut].taps]
+        if all(members):
+            first = problem.cuts[cut].taps[0]
+            y = programme.column(integer=problem.copies_apart)
+            for places in members:
+                programme.row([(y, 1), *((x, -1) for x in places)], upper=0)
+            programme.count[hop, first] = y
+            counts.append((problem.cuts[cut].taps, y))
     return counts
 
 
-def _apart(problem: PlanningProblem, counts: Sequence[tuple[int, int]], programme: Programme) -> None:
+def _apart(problem: PlanningProblem, counts: Sequence[tuple[tuple[int, ...], int]], programme: Programme) -> None:
     """At most one counted hop of a ring in each failure domain."""
     domains = {limits.name: limits.apart for limits in problem.switches}
     inside: dict[str, list[tuple[int, int]]] = {}
-    for tap, y in counts:
-        for domain in domains[problem.taps[tap].switch]:
+    for taps, y in counts:
+        for domain in {domain for tap in taps for domain in domains[problem.taps[tap].switch]}:
             inside.setdefault(domain, []).append((y, 1))
     for terms in inside.values():
         programme.row(terms, upper=1)
@@ -213,7 +242,7 @@ def _sessions(
         here = [(programme.session[capture], 1) for capture in used]
         programme.slots[limits.name] = programme.row(here, upper=limits.max_sessions)
         programme.row([*here, (switch, -len(here))], upper=0)
-        for one, two in pairwise(used):
+        for one, two in pairwise(used) if problem.running is None else ():
             if _twins(problem, one, two):
                 programme.row([(programme.session[two], 1), (programme.session[one], -1)], upper=0)
     return touched
@@ -232,7 +261,7 @@ def _session(
     room, and the solver's first bound is close to the truth.
     """
     session = programme.session[capture]
-    rates = [(x, problem.taps[tap].rate) for tap, x in sources]
+    rates = [(x, problem.rate(tap, capture)) for tap, x in sources]
     room = min(problem.captures[capture].capacity, sum(rate for _, rate in rates))
     most = min(limits.max_sources, len(sources))
     programme.carry[capture] = programme.row([*rates, (session, -room)], upper=0)
@@ -243,17 +272,21 @@ def _session(
 
 def _twins(problem: PlanningProblem, one: int, two: int) -> bool:
     """May the two capture ports change places in any plan? Then the first is used first."""
-    alike = problem.captures[one].capacity == problem.captures[two].capacity
-    return alike and all((one in ring.captures) == (two in ring.captures) for ring in problem.rings)
+    first, second = problem.captures[one], problem.captures[two]
+    alike = (first.capacity, first.node, first.remote) == (second.capacity, second.node, second.remote)
+    tied = {c for budget in problem.budgets for c in budget.captures}
+    if not alike or one in tied or two in tied:
+        return False
+    return all((one in ring.captures) == (two in ring.captures) for ring in problem.rings)
 
 
-def _mirrored(problem: PlanningProblem, programme: Programme) -> Terms:
-    """Bytes a step of every hop that crosses a chosen tap."""
-    size: dict[int, int] = {}
-    for hop in problem.hops:
-        for tap in hop.taps:
-            size[tap] = size.get(tap, 0) + hop.size
-    return {x: size.get(tap, 0) for (tap, _), x in programme.choose.items()}
+def _mirrored(problem: PlanningProblem, programme: Programme, arrivals: dict[int, list[int]]) -> Terms:
+    """Bytes a step of every copy of a hop."""
+    terms: Terms = dict.fromkeys(programme.choose.values(), 0)
+    for number, columns in arrivals.items():
+        for column in columns:
+            terms[column] = terms.get(column, 0) + problem.hops[number].size
+    return terms
 
 
 def _canonical(problem: PlanningProblem, programme: Programme) -> Terms:

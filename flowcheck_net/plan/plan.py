@@ -55,12 +55,15 @@ class PlannedHop:
     point: str
     """``Point.id``"""
     copies: int
-    """Copies of each packet that arrive at all capture ports together (more than 1: unavoidable double mirroring)."""
+    """Copies of each packet that arrive at all capture ports together (more than 1: unavoidable double mirroring).
+
+    At most one for each point: fewer where the platform sends a packet to one port once, or where the points are a cut
+    of which each packet crosses one."""
     counted: bool = True
     """False: it is seen, but it carries partial sums only (up a tree), or the failure-domain rules of the policy do not
     let it count for its ring."""
     also: tuple[str, ...] = ()
-    """``Point.id`` of the other chosen points that see the same hop: each gives one copy more."""
+    """``Point.id`` of the other chosen points that see the same hop, one more for each further session."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -199,9 +202,14 @@ def plan_from_json(text: str, source: str) -> Plan:
 
 def expectation(plan: Plan) -> Expectation:
     """What must be seen of every hop of the job when the plan is in force."""
-    capture = {point.id: point.capture for point in plan.points}
+    captures: dict[str, list[CapturePort]] = {}
+    for point in plan.points:
+        captures.setdefault(point.id, []).append(point.capture)
     observed = {
-        (hop.group, hop.channel, hop.index): (tuple(sorted({capture[p] for p in (hop.point, *hop.also)})), hop.copies)
+        (hop.group, hop.channel, hop.index): (
+            tuple(sorted({capture for point in (hop.point, *hop.also) for capture in captures[point]})),
+            hop.copies,
+        )
         for hop in plan.hops
     }
     return expect(plan.job, observed)
@@ -296,7 +304,7 @@ def _check_references(plan: Plan) -> None:
     for point in plan.points:
         found = (point.port, point.direction.value) in sources.get((point.switch, point.capture), ())
         _require(found, f"plan.points: no session watches {point.id!a}")
-    _require(len({p.id for p in plan.points}) == len(plan.points), "plan.points: a point stands twice")
+    _require(len(set(plan.points)) == len(plan.points), "plan.points: a point stands twice")
     _require(sum(len(s) for s in sources.values()) == len(plan.points), "plan.sessions: a source is not a point")
     _check_hops(plan, {point.id for point in plan.points})
 
@@ -309,7 +317,7 @@ def _check_hops(plan: Plan, points: set[str]) -> None:
         name = f"plan.hops: {hop.group!a}/{hop.channel} hop {hop.index}"
         _require(0 <= hop.index < sizes.get((hop.group, hop.channel), 0), f"{name}: no such hop")
         _require(points.issuperset((hop.point, *hop.also)), f"{name}: unknown point")
-        _require(hop.copies == 1 + len(hop.also), f"{name}: copies and points differ")
+        _require(1 <= hop.copies <= 1 + len(hop.also), f"{name}: copies and points differ")
     covered = sorted((c.group, c.channel) for c in plan.coverage)
     _require(covered == sorted(sizes), "plan.coverage: not exactly one line a ring")
 

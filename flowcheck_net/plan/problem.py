@@ -10,7 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from flowcheck_net.ids import Address, CapturePort, Channel, GroupName, NodeName, PortName, SwitchName
-from flowcheck_net.intent import Direction
+from flowcheck_net.intent import Counted, Direction
 
 
 class Limit(StrEnum):
@@ -27,6 +27,14 @@ class Limit(StrEnum):
     SESSIONS = "mirror sessions"
     SOURCES = "sources per session"
     BANDWIDTH = "capture bandwidth"
+    FOREIGN = "other owners' sessions"
+    MIRROR = "no mirror of a mirror"
+    SHARING = "one session a source"
+    ROOMS = "mirror sessions by slice and direction"
+    FILTERS = "filter entries"
+    UPLINK = "bandwidth for copies that cross the fabric"
+    SURVIVE = "survive"
+    WINDOW = "message windows"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,6 +50,12 @@ class Tap:
     """Foreign traffic may cross it, so its session must be limited to the job's address pairs."""
     refusals: tuple[Limit, ...]
     """Why it may not be chosen; empty: it may."""
+    remote_rate: int = 0
+    """``rate`` with the headers that its copies get on their way to another switch."""
+    slice: str = ""
+    """Slice of the switch's ASIC."""
+    filterable: bool = True
+    """Its session may be limited to address pairs."""
 
     @property
     def id(self) -> str:
@@ -62,6 +76,46 @@ class Capture:
     """Mbit/s: the slower end of the cable, less the headroom."""
     number: int
     """Session number on its switch, from 1: stable when another capture port falls out of use."""
+    remote: bool = False
+    """The capture NIC hangs on another switch: copies are encapsulated, ``switch_port`` is ``erspan:ADDRESS``."""
+    refusals: tuple[Limit, ...] = ()
+    """Why no session may send to it; empty: it may be used."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionRoom:
+    """A limit on the sessions of a switch by slice and direction, other owners' sessions taken off."""
+
+    counts: Counted
+    most: int
+    slice: str | None
+    """Slice whose sources count; ``None``: of the whole switch."""
+    foreign: int = 0
+    """What sessions of other owners use, already taken off ``most``."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.counts.value + ("" if self.slice is None else f" in slice {self.slice or '(unnamed)'}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Budget:
+    """A way that several sessions share: a link between switches, or a capture NIC that several switches send to."""
+
+    name: str
+    limit: Limit
+    capacity: int
+    """Mbit/s."""
+    captures: tuple[int, ...]
+    """Sessions to these may use it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cut:
+    """Taps of which every packet of some hops crosses exactly one: chosen all together or not at all."""
+
+    taps: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +128,17 @@ class SwitchLimits:
     """Sources (port, direction) of one session."""
     apart: tuple[str, ...]
     """Its failure domains of the kinds that ``copies_apart`` names."""
+    rooms: tuple[SessionRoom, ...] = ()
+    many: bool = False
+    """One tap may be a source of several sessions."""
+    split: bool = True
+    """The two directions of a port may belong to two sessions."""
+    once: bool = False
+    """A packet goes to one capture port once, however many taps see it."""
+    filter_entries: int | None = None
+    """Address pairs of all sessions together; ``None``: no limit."""
+    foreign: int = 0
+    """Sessions of other owners, already taken off ``max_sessions``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +184,8 @@ class Hop:
     """Every tap that certainly sees it, the refused ones too."""
     counts: bool = True
     """False: it carries partial sums only (up a tree), is mirrored with the others, and gives no copy."""
+    cuts: tuple[int, ...] = ()
+    """Cuts that it crosses: it is seen once by each whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +207,24 @@ class PlanningProblem:
     """Bytes of gradient a step of all groups."""
     headroom: float
     """Share of a capture port's speed that stays free; already taken off ``Capture.capacity``."""
+    cuts: tuple[Cut, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    exclusive: tuple[tuple[int, int], ...] = ()
+    """(capture, capture): a NIC that is a mirror port of its own switch takes no copies from others."""
+    carries: tuple[tuple[int, int], ...] = ()
+    """(tap, capture): copies to the capture may cross the tap's port, so the two exclude each other."""
+    survive: bool = False
+    """Every ring stays complete after the loss of any one switch, capture port or checkpoint node."""
+    running: tuple[tuple[int, int], ...] | None = None
+    """(tap, capture) of the plan in force that are still to be had: stay close to them."""
+
+    def rate(self, tap: int, capture: int) -> int:
+        """Mbit/s that copies of the tap take at the capture port."""
+        return self.taps[tap].remote_rate if self.captures[capture].remote else self.taps[tap].rate
+
+    def sites(self, hop: Hop) -> tuple[int, ...]:
+        """Every tap that the hop crosses, or may cross."""
+        return tuple(sorted({*hop.taps, *(tap for cut in hop.cuts for tap in self.cuts[cut].taps)}))
 
 
 def capacity(gbps: int, headroom: float) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flowcheck_net.ids import CapturePort, NodeName, PortName
-from flowcheck_net.plan.problem import Capture, Limit, PlanningProblem, capacity
+from flowcheck_net.plan.problem import Budget, Capture, Limit, PlanningProblem, SwitchLimits, capacity
 
 _ENDLESS = 10**9
 """More than any switch has: sessions, sources, Mbit/s."""
@@ -20,11 +20,19 @@ def lift(problem: PlanningProblem, limit: Limit) -> PlanningProblem:
 
 
 LIFTABLE: tuple[Limit, ...] = (
+    Limit.FOREIGN,
     Limit.SESSIONS,
+    Limit.ROOMS,
     Limit.SOURCES,
+    Limit.SHARING,
+    Limit.FILTERS,
+    Limit.SURVIVE,
     Limit.COPIES_APART,
     Limit.CHECKPOINT_APART,
+    Limit.UPLINK,
     Limit.BANDWIDTH,
+    Limit.WINDOW,
+    Limit.MIRROR,
     Limit.DIRECTION,
     Limit.TENANT,
     Limit.ALLOWED,
@@ -70,14 +78,54 @@ def _everywhere(problem: PlanningProblem) -> PlanningProblem:
     return replace(problem, rings=tuple(replace(ring, captures=every) for ring in problem.rings))
 
 
+def _without_bandwidth(problem: PlanningProblem) -> PlanningProblem:
+    captures = tuple(replace(c, capacity=_ENDLESS) for c in problem.captures)
+    return replace(problem, captures=captures, budgets=_endless(problem, Limit.BANDWIDTH))
+
+
+def _endless(problem: PlanningProblem, limit: Limit) -> tuple[Budget, ...]:
+    return tuple(replace(b, capacity=_ENDLESS) if b.limit is limit else b for b in problem.budgets)
+
+
+def _without_tenants(problem: PlanningProblem) -> PlanningProblem:
+    lifted = without_refusal(problem, Limit.TENANT)
+    return replace(lifted, taps=tuple(replace(tap, filterable=True) for tap in lifted.taps))
+
+
+def _without_foreign(problem: PlanningProblem) -> PlanningProblem:
+    lifted = without_refusal(problem, Limit.FOREIGN)
+    captures = tuple(replace(c, refusals=()) for c in problem.captures)
+    switches = tuple(
+        replace(
+            limits,
+            max_sessions=limits.max_sessions + limits.foreign,
+            rooms=tuple(replace(room, most=room.most + room.foreign) for room in limits.rooms),
+        )
+        for limits in problem.switches
+    )
+    return replace(lifted, captures=captures, switches=switches)
+
+
+def _switches(problem: PlanningProblem, change: Callable[[SwitchLimits], SwitchLimits]) -> PlanningProblem:
+    return replace(problem, switches=tuple(map(change, problem.switches)))
+
+
 _LIFTS: dict[Limit, Callable[[PlanningProblem], PlanningProblem]] = {
-    Limit.BANDWIDTH: lambda p: replace(p, captures=tuple(replace(c, capacity=_ENDLESS) for c in p.captures)),
-    Limit.SESSIONS: lambda p: replace(p, switches=tuple(replace(s, max_sessions=_ENDLESS) for s in p.switches)),
-    Limit.SOURCES: lambda p: replace(p, switches=tuple(replace(s, max_sources=_ENDLESS) for s in p.switches)),
+    Limit.BANDWIDTH: _without_bandwidth,
+    Limit.SESSIONS: lambda p: _switches(p, lambda s: replace(s, max_sessions=_ENDLESS)),
+    Limit.SOURCES: lambda p: _switches(p, lambda s: replace(s, max_sources=_ENDLESS)),
     Limit.DIRECTION: lambda p: without_refusal(p, Limit.DIRECTION),
-    Limit.TENANT: lambda p: without_refusal(p, Limit.TENANT),
+    Limit.TENANT: _without_tenants,
     Limit.ALLOWED: lambda p: without_refusal(p, Limit.ALLOWED),
     Limit.CAPTURE: _without_capture_limit,
     Limit.CHECKPOINT_APART: _everywhere,
     Limit.COPIES_APART: lambda p: replace(p, copies_apart=False),
+    Limit.FOREIGN: _without_foreign,
+    Limit.MIRROR: lambda p: replace(without_refusal(p, Limit.MIRROR), carries=()),
+    Limit.SHARING: lambda p: _switches(p, lambda s: replace(s, many=True, split=True)),
+    Limit.ROOMS: lambda p: _switches(p, lambda s: replace(s, rooms=())),
+    Limit.FILTERS: lambda p: _switches(p, lambda s: replace(s, filter_entries=None)),
+    Limit.UPLINK: lambda p: replace(p, budgets=_endless(p, Limit.UPLINK)),
+    Limit.SURVIVE: lambda p: replace(p, survive=False),
+    Limit.WINDOW: lambda p: without_refusal(p, Limit.WINDOW),
 }

@@ -6,11 +6,13 @@ proposed were tried in the problem and found to do.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flowcheck_net.errors import PlanError
-from flowcheck_net.plan.linear import Component, Programme, formulate
+from flowcheck_net.ids import SwitchName
+from flowcheck_net.plan.linear import formulate
 from flowcheck_net.plan.problem import Limit, PlanningProblem, capacity
+from flowcheck_net.plan.programme import Component, Programme
 from flowcheck_net.plan.relax import lift, with_captures
 from flowcheck_net.plan.solve import Solver
 
@@ -77,6 +79,9 @@ def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
     rows: dict[str, list[int]] = {}
     for capture, row in programme.carry.items():
         rows.setdefault(problem.captures[capture].switch, []).append(row)
+    for number, row in programme.budgets.items():
+        if problem.budgets[number].limit is limit:
+            rows.setdefault(problem.captures[problem.budgets[number].captures[0]].switch, []).append(row)
     excess, values = _least(programme, rows)
     has = {s: sum(c.capacity for c in problem.captures if c.switch == s) for s in excess}
     needs = dict.fromkeys(excess, 0)
@@ -146,6 +151,10 @@ _REFUSED: dict[Limit, tuple[str, str]] = {
         "a platform with filters there, or ports without foreign traffic in place of {taps}",
     ),
     Limit.ALLOWED: ("the policy leaves out {taps}", "allow {taps} in allowed_ports"),
+    Limit.WINDOW: (
+        "the platform of {taps} cannot follow the messages of a queue pair",
+        "strategy: port in the policy, or a platform with message windows for {taps}",
+    ),
 }
 
 
@@ -182,6 +191,81 @@ def _copies_apart(problem: PlanningProblem, limit: Limit) -> Shortage:
     return Shortage(detail, "fewer globs under copies_apart, or hosts and capture ports in more of these domains")
 
 
+def _rooms(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    excess, _ = _least(programme, {name: [row] for name, row in programme.rooms.items()})
+    has = {f"{s.name} ({room.name})": room.most for s in problem.switches for room in s.rooms}
+    detail = ", ".join(f"{limit} at {name}: needs {has[name] + more}, has {has[name]}" for name, more in excess.items())
+    wanted = ", ".join(f"{more} more at {name}" for name, more in excess.items())
+    return Shortage(detail, f"room for mirror sessions: {wanted}")
+
+
+def _filters(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    excess, _ = _least(programme, {switch: [row] for switch, row in programme.entries.items()})
+    has = {str(s.name): s.filter_entries or 0 for s in problem.switches}
+    detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
+    return Shortage(detail, ", ".join(f"room for {has[s] + more} address pairs on {s}" for s, more in excess.items()))
+
+
+def _uplink(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    rows = {n: row for n, row in programme.budgets.items() if problem.budgets[n].limit is limit}
+    excess, _ = _least(programme, {problem.budgets[n].name: [row] for n, row in rows.items()})
+    has = {budget.name: budget.capacity for budget in problem.budgets}
+    words = {name: f"needs {_rate(has[name] + more)}, has {_rate(has[name])}" for name, more in excess.items()}
+    detail = ", ".join(f"{limit} at {name}: {text}" for name, text in words.items())
+    wanted = ", ".join(f"{_rate(has[name] + more)} of {name}" for name, more in excess.items())
+    return Shortage(detail, f"a larger uplink_share in the policy ({wanted})")
+
+
+def _foreign(problem: PlanningProblem, limit: Limit) -> Shortage:
+    """The fewest switches whose other sessions would have to go."""
+    free = lift(problem, limit)
+    needed = sorted({tap.switch for tap in problem.taps if limit in tap.refusals})
+    needed = sorted({*needed, *(s.name for s in problem.switches if s.foreign)})
+    for name in tuple(needed):
+        kept = [other for other in needed if other != name]
+        if _solvable(_only_there(problem, free, set(kept))):
+            needed = kept
+    detail = f"{limit}: sessions of others on {_each(needed)} take what is needed"
+    return Shortage(detail, f"ask the owners of the other mirror sessions on {_each(needed)} to end or move them")
+
+
+def _only_there(problem: PlanningProblem, free: PlanningProblem, switches: set[SwitchName]) -> PlanningProblem:
+    """The problem with the facts of ``free`` on some switches only."""
+    taps = tuple(f if f.switch in switches else p for p, f in zip(problem.taps, free.taps, strict=True))
+    captures = tuple(f if f.switch in switches else p for p, f in zip(problem.captures, free.captures, strict=True))
+    limits = tuple(f if f.name in switches else p for p, f in zip(problem.switches, free.switches, strict=True))
+    return replace(problem, taps=taps, captures=captures, switches=limits)
+
+
+def _mirror(problem: PlanningProblem, limit: Limit) -> Shortage:
+    taps = {tap.id for tap in problem.taps if limit in tap.refusals} | {problem.taps[t].id for t, _ in problem.carries}
+    shown = ", ".join(sorted(taps)[:_SHOWN]) + (" and more" if len(taps) > _SHOWN else "")
+    detail = f"{limit}: {shown} carry copies, or would"
+    return Shortage(detail, "a capture port on the switch of the watched ports, or other ways for the copies")
+
+
+def _sharing(problem: PlanningProblem, limit: Limit) -> Shortage:
+    del problem
+    detail = f"{limit}: a port would have to be watched by two sessions, which the platform refuses"
+    return Shortage(detail, "a capture port that takes all directions of a port and serves all rings that cross it")
+
+
+def _survive(problem: PlanningProblem, limit: Limit) -> Shortage:
+    programme = whole(problem)
+    rows = {f"{problem.rings[ring].name} after the loss of {loss}": r for (ring, loss), r in programme.survive.items()}
+    slack = {name: programme.column(upper=2) for name in rows}
+    for name, row in rows.items():
+        programme.loosen(row, slack[name], 1)
+    values = _minimum(programme, slack.values())
+    lost = [name for name, column in slack.items() if values[column] > 0.5]
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    detail = f"{limit}: not complete any more: {', '.join(lost[:_SHOWN])}{more}"
+    return Shortage(detail, "capture ports of another checkpoint node on another switch that these rings cross")
+
+
 _SHORTAGES: dict[Limit, Callable[[PlanningProblem, Limit], Shortage]] = {
     Limit.BANDWIDTH: _bandwidth,
     Limit.SESSIONS: _sessions,
@@ -189,9 +273,17 @@ _SHORTAGES: dict[Limit, Callable[[PlanningProblem, Limit], Shortage]] = {
     Limit.DIRECTION: _taps,
     Limit.TENANT: _taps,
     Limit.ALLOWED: _taps,
+    Limit.WINDOW: _taps,
     Limit.CAPTURE: _capture,
     Limit.CHECKPOINT_APART: _checkpoint_apart,
     Limit.COPIES_APART: _copies_apart,
+    Limit.ROOMS: _rooms,
+    Limit.FILTERS: _filters,
+    Limit.UPLINK: _uplink,
+    Limit.FOREIGN: _foreign,
+    Limit.MIRROR: _mirror,
+    Limit.SHARING: _sharing,
+    Limit.SURVIVE: _survive,
 }
 
 

@@ -14,9 +14,10 @@ import highspy
 import numpy as np
 
 from flowcheck_net.errors import PlanError
-from flowcheck_net.plan.linear import Component, Programme, Terms, components, formulate
+from flowcheck_net.plan.linear import components, formulate
 from flowcheck_net.plan.plan import Proof, StageProof
 from flowcheck_net.plan.problem import Choice, PlanningProblem
+from flowcheck_net.plan.programme import Component, Programme, Terms
 
 _SEED = 20250330
 """Fixed for ever: with one thread it makes the same problem take the same path."""

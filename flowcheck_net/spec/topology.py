@@ -67,6 +67,8 @@ class Limits(Spec):
     """Can a session be limited to given address pairs?"""
     source_in_many_sessions: bool | None = None
     """May one (port, direction) be a source of two sessions?"""
+    split_directions: bool | None = None
+    """May the two directions of one port be watched by two sessions?"""
     session_limits: tuple[SessionLimits, ...] | None = None
     """Limits by slice and by direction."""
     shared_destinations: bool | None = None
