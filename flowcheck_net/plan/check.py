@@ -5,23 +5,12 @@ It reads the plan as an operator would: from the sessions that will be programme
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 from flowcheck_net.intent import is_owned
+from flowcheck_net.plan.check_limits import Violation, fine_limits
 from flowcheck_net.plan.plan import Plan, PlannedHop, PlannedSession
 from flowcheck_net.plan.problem import Capture, Hop, PlanningProblem, RingNeed, SwitchLimits, Tap
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Violation:
-    """One rule that the plan breaks."""
-
-    rule: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.detail}"
 
 
 def check(plan: Plan, problem: PlanningProblem) -> tuple[Violation, ...]:
@@ -32,6 +21,7 @@ def check(plan: Plan, problem: PlanningProblem) -> tuple[Violation, ...]:
         return tuple(Violation("unknown switch", name) for name in strange)
     view = _View(plan, problem)
     found = [
+        *fine_limits(plan, problem),
         *view.references(),
         *view.limits(),
         *view.isolation(),
@@ -70,24 +60,36 @@ class _View:
                 yield Violation("unknown tap", f"{tap} sees no hop of the job for certain")
             elif self._taps[tap].refusals:
                 yield Violation("refused tap", f"{tap}: {', '.join(self._taps[tap].refusals)}")
-            if len(sessions) > 1:
+            if len(sessions) > 1 and not self._shares(tap):
                 yield Violation("source in two sessions", tap)
         for planned in self._plan.sessions:
             capture = self._captures.get((planned.switch, planned.capture))
             if capture is None or capture.switch_port != planned.session.destination:
                 detail = f"{planned.switch}: {planned.session.destination} does not lead to {planned.capture}"
                 yield Violation("wrong destination", detail)
+            elif capture.refusals:
+                yield Violation("refused destination", f"{planned.capture}: {', '.join(capture.refusals)}")
             if not is_owned(planned.session.name, self._problem.job):
                 yield Violation("name without our mark", planned.session.name)
         programmed = sorted({planned.switch for planned in self._plan.sessions})
         if [switch.name for switch in self._plan.switches] != programmed:
             yield Violation("switches", "the list of switches is not that of the sessions")
 
+    def _shares(self, tap: str) -> bool:
+        """May the tap be a source of several sessions?"""
+        return tap in self._taps and self._switches[self._taps[tap].switch].many
+
+    def _load(self, planned: PlannedSession, tap: str) -> int:
+        """Mbit/s of the copies of a tap, with their headers where they leave the switch."""
+        capture = self._captures.get((planned.switch, planned.capture))
+        remote = capture is not None and capture.remote
+        return self._taps[tap].remote_rate if remote else self._taps[tap].rate
+
     def limits(self) -> Iterator[Violation]:
         """Bandwidth, sources and sessions."""
         load: Counter[tuple[str, str]] = Counter()
         for planned in self._plan.sessions:
-            known = [self._taps[tap].rate for tap in self._sources(planned) if tap in self._taps]
+            known = [self._load(planned, tap) for tap in self._sources(planned) if tap in self._taps]
             load[planned.switch, planned.capture] += sum(known)
             limit = self._switches[planned.switch].max_sources
             if len(planned.session.sources) > limit:
@@ -118,7 +120,19 @@ class _View:
                 yield Violation("isolation", f"{planned.switch} {planned.session.name}: wrong address pairs")
 
     def _sites(self, hop: Hop) -> set[str]:
-        return {self._problem.taps[tap].id for tap in hop.taps}
+        """Every place that it crosses or may cross."""
+        within = {tap for cut in hop.cuts for tap in self._problem.cuts[cut].taps}
+        return {self._problem.taps[tap].id for tap in {*hop.taps, *within}}
+
+    def _copies(self, hop: Hop) -> int:
+        """Copies of each packet, counted capture port by capture port."""
+        arriving: Counter[tuple[str, str]] = Counter()
+        for tap in hop.taps:
+            for planned in self._watched.get(self._problem.taps[tap].id, ()):
+                arriving[planned.switch, planned.capture] += 1
+        certain = sum(1 if self._switches[switch].once else n for (switch, _), n in arriving.items())
+        whole = [all(self._problem.taps[t].id in self._watched for t in self._problem.cuts[c].taps) for c in hop.cuts]
+        return certain + sum(whole)
 
     def points(self) -> Iterator[Violation]:
         """The points are the sources of the sessions, no more and no less."""
@@ -139,7 +153,7 @@ class _View:
             told = sorted((stated.point, *stated.also)) if stated is not None else []
             if stated is not None and stated.counted and not hop.counts:
                 yield Violation("partial sums", f"{ring.name} counts hop {hop.index}, which is never fully reduced")
-            if seen != told or (stated is not None and stated.copies != len(seen)):
+            if seen != told or (stated is not None and stated.copies != self._copies(hop)):
                 yield Violation("hops", f"{ring.name} hop {hop.index}: seen at {seen}, planned at {told}")
         for group, channel, index in planned:
             yield Violation("hops", f"ring {group}/{channel} hop {index} is on no switch")
@@ -161,9 +175,9 @@ class _View:
 
     def _may_count(self, ring: RingNeed, counted: list[PlannedHop]) -> Iterator[Violation]:
         for hop in counted:
-            for planned in self._watched.get(hop.point, ()):
-                if self._capture_number.get((planned.switch, planned.capture)) not in ring.captures:
-                    yield Violation("checkpoint_apart", f"{ring.name} counts hop {hop.index} at {planned.capture}")
+            at = [self._capture_number.get((p.switch, p.capture)) for p in self._watched.get(hop.point, ())]
+            if set(ring.captures).isdisjoint(at):
+                yield Violation("checkpoint_apart", f"{ring.name} counts hop {hop.index} at a node that it must not")
         if self._problem.copies_apart:
             domains = [
                 (h.index, set(self._switches[self._taps[h.point].switch].apart))
@@ -180,7 +194,7 @@ class _View:
         """The cost shown is the cost of the sessions."""
         mirrored = duplicate = 0
         for hop in self._problem.hops:
-            copies = sum(len(self._watched.get(tap, ())) for tap in self._sites(hop))
+            copies = self._copies(hop)
             mirrored += copies * hop.size
             duplicate += max(0, copies - 1) * hop.size
         cost = self._plan.cost
