@@ -35,7 +35,7 @@ class SlotSeen:
     placed: bool
     """False: no iteration was found on this queue pair, or not at a known place."""
     sure: Ranges = ()
-    """Offsets seen at a place that is no guess."""
+    """Offsets seen whole, at a place that is no guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,13 @@ def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteratio
         ports=len({s.track.flow.capture for s, _ in placed}),
         mismatches=sum(w.conflicts for _, w in placed),
         placed=True,
-        sure=merge(r for (_, window), ranges in zip(placed, parts, strict=True) if not window.guess for r in ranges),
+        sure=merge(r for (s, w), ranges in zip(placed, parts, strict=True) if _proves(s, w) for r in ranges),
     )
+
+
+def _proves(sighting: Sighting, window: Window) -> bool:
+    """Are the packets of this window there with all their bytes? A cut one is counted, but nothing can be rebuilt."""
+    return not window.guess and not sighting.track.flow.truncated
 
 
 def _base(window: Window) -> int:

@@ -1,6 +1,6 @@
 """Records against expectation: a verdict for every ring in every iteration, with the arithmetic."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -133,11 +133,20 @@ class _Ring:
             union=union,
             doubts=self._doubts(parts),
             drops={port: self.drops[port] for port in sorted(ports & self.drops.keys())},
+            truncated=self._truncated(),
         )
         verdict, reason = judge(facts)
         return RingResult(
             self.group, self.channel, iteration, verdict, reason, hops, union.missing, union.packets, union.seen
         )
+
+    def _truncated(self) -> dict[CapturePort, int]:
+        """Packets of this ring's flows that were not captured whole, by capture port."""
+        found: Counter[CapturePort] = Counter()
+        for table in (table for tables in self.tables.values() for table in tables):
+            for sighting in self.sighted.sightings.get(table.key, ()):
+                found[sighting.track.flow.capture] += sighting.track.flow.truncated
+        return {port: count for port, count in sorted(found.items()) if count}
 
     def _hop(self, hop: ExpectedHop, parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]]) -> HopResult:
         """The arithmetic of a hop; computed once for all iterations of which nothing was seen for the same cause."""

@@ -30,6 +30,8 @@ class Facts:
     """Why places or assignments are not certain."""
     drops: Mapping[CapturePort, int]
     """Captures of this ring with drops that the gaps do not explain."""
+    truncated: Mapping[CapturePort, int]
+    """Captures of this ring with packets that were not captured whole."""
 
 
 def judge(facts: Facts) -> tuple[Verdict, str]:
@@ -64,8 +66,14 @@ def _unknown(facts: Facts) -> tuple[Verdict, str] | None:
         return Verdict.UNKNOWN, f"{named} that no gap in the sequence numbers explains"
     if facts.doubts:
         return Verdict.UNKNOWN, "; ".join(facts.doubts)
-    if facts.union.missing:
-        gone = sum(chunk.missing for chunk in facts.union.missing)
+    gone = sum(chunk.missing for chunk in facts.union.missing)
+    if gone and facts.truncated:
+        named = ", ".join(f"{count} packets at {port}" for port, count in facts.truncated.items())
+        return Verdict.UNKNOWN, (
+            f"{gone} of {facts.union.packets} fully reduced packets were counted, but their bytes are not proven to be "
+            f"there: {named} were not captured whole (raise the snap length)"
+        )
+    if gone:
         return Verdict.UNKNOWN, (
             f"{gone} of {facts.union.packets} fully reduced packets are proven only if the queue pairs of equal "
             "channels were told apart and every flow was placed rightly, which the capture cannot show; "

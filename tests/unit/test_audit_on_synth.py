@@ -214,3 +214,12 @@ def test_a_doubt_about_empty_messages_only_does_not_matter(tmp_path: Path) -> No
     report = audited(tmp_path, nccl, elements=[1], iterations=1, start_psn=7)
     assert verdicts(report) == [Verdict.COVERED]
     assert report.verdict is Verdict.COVERED
+
+
+def test_packets_that_were_not_captured_whole_prove_no_update(tmp_path: Path) -> None:
+    expectation_, records = seen(tmp_path, "version: 2.19.3, protocol: LL, channels: 1, threads: 512")
+    flows = tuple(replace(flow, truncated=sum(flow.packets.values())) for flow in records.flows)
+    report = audit(expectation_, replace(records, flows=flows))
+    assert verdicts(report) == [Verdict.UNKNOWN] * 3
+    assert "not captured whole" in report.rings[0].reason
+    assert not any(i.publishable for i in report.iterations)
