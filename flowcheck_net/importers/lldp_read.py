@@ -6,7 +6,7 @@ from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.importers.cables import Cable, Device, Finding, Role, Source, Survey
 from flowcheck_net.importers.lldp import Neighbor, Report, hear
 from flowcheck_net.importers.lldp_json import read_napalm
-from flowcheck_net.importers.lldp_text import read_cli
+from flowcheck_net.importers.lldp_text import is_cli_answer, read_cli
 from flowcheck_net.spec.yamlpos import read_text
 
 
@@ -39,7 +39,9 @@ def read_lldp(reports: Sequence[Report]) -> Survey:
 
 
 def _read(report: Report, findings: list[Finding]) -> dict[str, list[tuple[Neighbor, Source]]]:
-    if read_text(report.path).lstrip()[:1] in ("{", "["):
+    text = read_text(report.path)
+    # Junos begins an answer with "{master:0}": JSON is only what no vendor's command line says
+    if text.lstrip()[:1] in ("{", "[") and not is_cli_answer(text):
         return read_napalm(report)
     return {report.device: read_cli(report, findings)}
 

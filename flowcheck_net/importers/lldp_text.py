@@ -44,6 +44,11 @@ def read_cli(report: Report, findings: list[Finding]) -> list[tuple[Neighbor, So
     return found
 
 
+def is_cli_answer(text: str) -> bool:
+    """True where a text has the marks of a vendor's LLDP command."""
+    return any(dialect.signature.search(text) for dialect in DIALECTS)
+
+
 def _dialect(text: str, path: Path) -> Dialect:
     fitting = [dialect for dialect in DIALECTS if dialect.signature.search(text)]
     if len(fitting) == 1:

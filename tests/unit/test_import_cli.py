@@ -123,6 +123,13 @@ def test_problems_write_nothing_unless_partial(lab, tmp_path):
     assert "leaf1:Ethernet2/1]" in out.read_text()
 
 
+def test_partial_writes_no_empty_topology(lab, tmp_path):
+    out = tmp_path / "topology.yaml"
+    with pytest.raises(SpecError, match="none is left to write"):
+        _run(containerlab, lab, "-o", out, "--partial", "--exclude", "*")
+    assert not out.exists()
+
+
 def test_json_has_everything(lab):
     lab.write_text(LAB + '    - endpoints: ["nobody:eth1", "leaf1:eth3"]\n')
     result = _run(containerlab, lab, *ANSWERS, "--json")
@@ -191,10 +198,10 @@ def test_names_that_become_one_are_a_conflict(tmp_path):
 
 def test_a_bad_list_of_addresses(lab, tmp_path):
     addresses = tmp_path / "addresses"
-    addresses.write_text("h1 eth1\nh1 eth1 10.0.0.1/24\n")
+    addresses.write_text("h1 eth1\nh1 eth1 10.0.0.1/24\nh1 eth1 10.0.0.1 10.0.0.2\n")
     with pytest.raises(SpecError) as caught:
         _run(containerlab, lab, "--addresses", addresses)
-    assert [problem.line for problem in caught.value.problems] == [1, 2]
+    assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
 
 
 def test_slurm_writes_nothing_and_says_hints(tmp_path, lab):

@@ -178,6 +178,24 @@ def test_comware_prints_names_that_do_not_fit_on_a_line_of_their_own(read):
     assert [(f.kind, f.source.line) for f in survey.findings] == [(FindingKind.UNREADABLE, 3)]
 
 
+def test_a_prompt_after_a_table_belongs_to_no_row(read):
+    text = (
+        "{master:0}\n"
+        "Local Interface    Parent Interface    Chassis Id          Port info          System Name\n"
+        "ge-0/0/1           ae0                 2c:6b:f5:a1:c2:c0   ge-0/0/1           vmx2\n"
+        "{master:0}\nroot@leaf1>\n"
+    )
+    survey = read(a=text)
+    assert [str(cable) for cable in survey.cables] == ["a:ge-0/0/1 -- vmx2:ge-0/0/1"]
+    assert survey.findings == ()
+
+
+def test_a_port_that_is_in_the_answer_twice(read):
+    """A JSON object with a repeated key would drop the first of them in silence."""
+    with pytest.raises(SpecError, match="e1: this key is here twice"):
+        read(a='{"e1": [],\n "e2": [], "e1": []}')
+
+
 def test_two_reports_of_one_device(read, tmp_path):
     path = tmp_path / "x.txt"
     path.write_text(_eos("Ethernet1", "b", "Ethernet1"))

@@ -185,6 +185,12 @@ def test_a_cut_off_name():
     assert _found(survey, FindingKind.ASSUMED) == [f"{long[:18]} is taken for a cut-off {long}"]
 
 
+def test_a_cut_off_name_is_joined_only_with_a_device_that_reports():
+    long = "dc1-row04-rack17-leaf02"
+    survey = _survey(_stated("a:e1", f"{long[:18]}:e1"), _stated("b:e1", f"{long}:e2"))
+    assert _links(survey) == [f"a:e1 {long[:18]}:e1", f"b:e1 {long}:e2"]
+
+
 def test_a_short_name_is_no_cut_off_name():
     survey = _survey(_heard("a:e1", "leaf1:e1"), _heard("leaf10:e1", "a:e1"))
     assert _links(survey) == []

@@ -79,6 +79,12 @@ def test_a_group_that_shares_no_switch(hints):
     assert message == "the nodes of s1 share no switch in the topology (n1: leaf1; n2: leaf1; n3: leaf2)"
 
 
+def test_a_group_of_two_that_shares_no_switch(hints):
+    assert hints("SwitchName=s1 Nodes=n[2-3]\nSwitchName=s2 Nodes=n1\n") == [
+        "the nodes of s1 share no switch in the topology (n2: leaf1; n3: leaf2)"
+    ]
+
+
 def test_two_groups_on_one_switch(hints):
     (message,) = hints("SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\nSwitchName=s3 Nodes=n3\n")
     assert message == "the nodes of s1 and of s2 hang on the same switches (leaf1)"
