@@ -112,3 +112,12 @@ def test_a_rank_without_network_hops_gets_a_nic_of_its_host():
         f"rank {rank} on {host} has no network hop: its nic is another rank's of that host"
         for rank, host in zip((1, 4, 7), HOSTS, strict=True)
     ]
+
+
+def test_the_nic_of_a_rank_is_the_one_it_sends_with_most():
+    """Channel 0 goes through NIC 0, channels 1 and 2 through NIC 1: the first ring has to name its NICs."""
+    made = job(rings=[list(range(6))] * 3, nic=lambda local, channel, way: min(channel, 1))
+    tree = document(log_of(made.text())).tree
+    assert {rank["nic"] for rank in tree["ranks"]} == {"mlx5_1"}
+    assert tree["rings"][0]["nics"] == [[], ["mlx5_0", "mlx5_0"]] * 3
+    assert "nics" not in tree["rings"][1]

@@ -2,8 +2,10 @@
 
 import pytest
 
+from flowcheck_net.importers.nccl_grammar import grammar_for
 from flowcheck_net.importers.nccl_groups import choose, group_facts
 from flowcheck_net.importers.nccl_json import facts_json
+from flowcheck_net.importers.nccl_records import RingList
 from tests.doubles.nccl_reading import document, job, log_of, refusal, without
 
 
@@ -129,3 +131,28 @@ def test_a_proxy_rank_is_not_a_nic():
     groups = group_facts(log, choose(log, (), None))
     hop = facts_json(log, groups)["groups"][0]["rings"][0]["network_hops"][0]
     assert hop["send"] == {"network": "IB", "nic": 1, "proxy_rank": 0, "gpu_direct": True, "qpns": []}
+
+
+@pytest.mark.parametrize("text", ["Channel 00/99 :   0   1   2   3   4   5", "Ring 200 : 5 -> 0 -> 1"])
+def test_more_channels_than_nccl_has_are_refused(text):
+    made = job()
+    assert "rings-missing: " in refusal(log_of(f"{made.head(0)}{text}", made.text()))
+
+
+def test_lines_of_another_communicator_do_not_contradict():
+    """Rank 1 is rank 1 of two communicators; what is loose in its process may be the other's."""
+    made, other = job(), job(comm_id="0xbb", tid=2)
+    loose = f"{made.head(1, 99)}Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/0"
+    plain = document(log_of(made.text(), other.text()), ids=("0x1234abcd",))
+    assert document(log_of(loose, made.text(), other.text()), ids=("0x1234abcd",)) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"), [("0 10 12...", (0, 10)), ("0 10 12 ...", (0, 10, 12)), ("0 10 12", (0, 10, 12))]
+)
+def test_a_number_that_may_be_cut_does_not_count(text, ranks):
+    grammar = grammar_for((2, 24, 3))
+    assert grammar is not None
+    found = grammar.parse(f"Channel 00/02 : {text}")
+    assert isinstance(found, RingList)
+    assert (found.ranks, found.cut) == (ranks, text.endswith("."))

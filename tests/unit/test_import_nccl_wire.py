@@ -65,8 +65,13 @@ def test_a_tree_whose_edges_use_other_nics_each_way_is_refused():
 
 def test_a_tree_that_is_cut_or_contradictory_is_refused():
     text = job(version=(2, 24, 3), tuning=[TREE], tree_lines=True).text()
-    for old, new in (("[1] 3/-1/-1->2->1", ""), ("[1] 3/-1/-1->2->1", "[1] 3/-1/-1->2->0")):
-        words = refusal(log_of(text.replace(old, new)), choice=OPEN)
+    two_roots = text.replace("[1] 3/-1/-1->2->1", "[1] -1/-1/-1->2->1").replace(
+        "[1] 4/-1/-1->3->2", "[1] 4/-1/-1->3->-1"
+    )
+    lost = text.replace("[1] 3/-1/-1->2->1", "")
+    other = text.replace("[1] 3/-1/-1->2->1", "[1] 3/-1/-1->2->0")
+    for broken in (lost, other, two_roots):
+        words = refusal(log_of(broken), choice=OPEN)
         assert "tree-incomplete: communicator 0x1234abcd: the trees of channels 1 are cut" in words
 
 
