@@ -157,7 +157,7 @@ def _misfits(fault: Fault, limits: Limits) -> Iterator[tuple[str, str, str]]:
         yield "iteration", f"there are only {iterations} iterations", f"0 to {iterations - 1}"
     if fault.hop is not None and fault.hop not in seen:
         yield "hop", f"no hop {fault.hop!r} crosses the network", f"one of {', '.join(list(seen)[:8])}"
-    elif fault.hop is not None and not seen[fault.hop] and fault.kind is not FaultKind.RETRANSMIT:
+    elif fault.hop is not None and not _sees(fault, fault.hop, limits):
         able = [name for name, data in seen.items() if data]
         yield "hop", f"no observation point sees hop {fault.hop!r}", f"one of {', '.join(able[:8])}"
     elif (
@@ -168,3 +168,8 @@ def _misfits(fault: Fault, limits: Limits) -> Iterator[tuple[str, str, str]]:
     ):
         last = limits.packets[fault.hop] - 1
         yield "packet", f"hop {fault.hop!r} sends only {last + 1} packets an iteration", f"0 to {last}"
+
+
+def _sees(fault: Fault, hop: str, limits: Limits) -> bool:
+    """Would a tap see anything of the fault? Of a retransmission, the answers of the receiver too."""
+    return hop in limits.packets if fault.kind is FaultKind.RETRANSMIT else limits.seen[hop]

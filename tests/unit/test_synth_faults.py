@@ -140,6 +140,15 @@ def test_faults_that_do_not_fit(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_retransmission_that_no_tap_sees_is_refused(tmp_path: Path) -> None:
+    plan = example("eight-host")
+    crossed = {hop.index for hop in plan.hops if hop.channel == 0}
+    far = next(i for i in range(8) if not {i, (i + 1) % 8, (i - 1) % 8} & crossed)
+    with pytest.raises(SpecError) as caught:
+        written(plan, tmp_path, f"retransmit:hop=dp0/0/{far},packet=1")
+    assert "no observation point sees hop" in caught.value.problems[0].message
+
+
 def test_command(tmp_path: Path) -> None:
     from flowcheck_net.cli.synth import command
 
