@@ -158,7 +158,7 @@ def test_files_that_are_no_logs(tmp_path):
     assert isinstance(missing.exception, SpecError)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_damaged_logs_are_read_or_refused(data):
     """Lines dropped, cut, joined and with other numbers in them: the same job or a refusal, never another ring."""
@@ -194,7 +194,7 @@ def test_damaged_logs_are_read_or_refused(data):
 TEXT = job().text()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=300), st.sampled_from(["h:1:2 [0] NCCL INFO ", "", "NCCL INFO "]))
 def test_any_text_is_read_or_refused(text, head):
     with contextlib.suppress(SpecError):

@@ -156,3 +156,9 @@ def test_a_number_that_may_be_cut_does_not_count(text, ranks):
     found = grammar.parse(f"Channel 00/02 : {text}")
     assert isinstance(found, RingList)
     assert (found.ranks, found.cut) == (ranks, text.endswith("."))
+
+
+def test_words_about_nccl_are_no_lines_of_nccl():
+    made = job()
+    said = f"{made.head(1).removesuffix('NCCL INFO ')}a user wrote: NCCL INFO Ring 00 : 5 -> 1 -> 3"
+    assert document(log_of(said, made.text())) == document(log_of(made.text()))
