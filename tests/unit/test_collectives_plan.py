@@ -84,6 +84,11 @@ class TestPlan:
         assert sum(hop.counted for hop in ring.hops) == 3
         assert sum(hop.counted for hop in make_plan(tree_specs(4, 2)).hops) >= 2
 
+    def test_a_ring_through_two_hosts_gives_what_its_visible_hops_can(self) -> None:
+        plan = make_plan(Specs(one_leaf(2, 3, captures=8), a_job(6, 2), a_policy(2)))
+        assert [(c.copies, c.wanted) for c in plan.coverage] == [(1, 2)]
+        assert [hop.index for hop in plan.hops if hop.counted] == [2, 5]
+
     def test_every_head_of_an_nvlstree_is_covered(self) -> None:
         job = a_job(8, 4, collective={"algorithm": "nvlstree"}, nccl={"version": "2.24.3", "channels": 2})
         plan = make_plan(Specs(one_leaf(4, 2, captures=16), job, a_policy(1)))
