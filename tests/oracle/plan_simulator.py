@@ -28,6 +28,15 @@ class Limits:
     sources: int = 8
     directions: tuple[str, ...] = ("rx", "tx")
     filters: bool = True
+    rooms: tuple[tuple[str, int, bool], ...] = ()
+    """(sessions, rx, tx or directions; most; per slice)"""
+    split: bool = True
+    """The directions of a port may be watched by two sessions."""
+    once: bool = False
+    """A packet goes to one capture port once."""
+    filter_directions: tuple[str, ...] = ("rx", "tx")
+    entries: int | None = None
+    """Address pairs of all filters of a switch."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,10 @@ class Flow:
     hop: int
     paths: tuple[frozenset[Tap], ...]
     """The taps of every path that it may take; empty: it stays inside a host."""
+    stages: tuple[frozenset[Tap], ...]
+    """The taps at the first, second, ... place of all paths."""
+    pair: tuple[str, str]
+    """Sender and receiver."""
     reduced: tuple[int, ...]
     """Chunks that cross it with the contributions of all ranks."""
     size: int
@@ -94,13 +107,16 @@ class Simulator:
             chunk = Fraction(total, count * self._job["nccl"]["channels"])
             sent = all_reduce(count, self._job["collective"]["extra_step"])
             for hop, messages in enumerate(sent):
-                paths = self._paths(hosts[hop], hosts[(hop + 1) % count])
+                pair = (hosts[hop], hosts[(hop + 1) % count])
+                ordered = self._paths(*pair)
+                paths = tuple(frozenset(path) for path in ordered)
+                stages = tuple(frozenset(places) for places in zip(*ordered, strict=True))
                 reduced = tuple(k for k, ranks in messages if len(ranks) == count)
                 size = chunk * len(messages)
                 assert size.denominator == 1
-                yield Flow(number, hop, paths, reduced, int(size))
+                yield Flow(number, hop, paths, stages, pair, reduced, int(size))
 
-    def _paths(self, source: str, target: str) -> tuple[frozenset[Tap], ...]:
+    def _paths(self, source: str, target: str) -> tuple[tuple[Tap, ...], ...]:
         """Every shortest path, breadth first over cables."""
         if source == target:
             return ()
@@ -109,7 +125,7 @@ class Simulator:
         while partial:
             here = [(*p, (*goal.split(":"), "tx")) for p in partial if p[-1][0] == goal.split(":")[0]]
             if here:
-                return tuple(frozenset(p) for p in here)
+                return tuple(tuple(p) for p in here)
             partial = [longer for p in partial for longer in self._longer(p)]
         raise AssertionError("not connected")
 
@@ -130,27 +146,47 @@ class Simulator:
         return line
 
     def candidates(self) -> list[Tap]:
-        """Taps that certainly see something and that nothing forbids."""
-        every = sorted(frozenset().union(*(flow.certain for flow in self.flows)))
+        """Taps that see something and that nothing forbids."""
+        sees = [flow.possible if self._policy.get("cuts") else flow.certain for flow in self.flows]
+        every = sorted(frozenset().union(*sees))
         return [tap for tap in every if self._permitted(tap)]
 
     def _permitted(self, tap: Tap) -> bool:
         port = f"{tap[0]}:{tap[1]}"
-        inner = self._cable[port] in self._switch_ports
-        foreign = inner or self._switch_ports[port].get("shared", False)
-        vague = any(tap in flow.possible - flow.certain for flow in self.flows)
+        vague = not self._policy.get("cuts") and any(tap in flow.possible - flow.certain for flow in self.flows)
+        watched = {source for session in self._foreign(tap[0]) for source in session["sources"]}
+        ports = {source.rpartition(":")[0] for source in watched}
+        taken = f"{tap[1]}:{tap[2]}" in watched or f"{tap[1]}:both" in watched
         return (
             tap[2] in self.limits.directions
-            and (self.limits.filters or not foreign)
+            and (self._filterable(tap) or not self._needs_filter(tap))
             and any(fnmatchcase(port, glob) for glob in self._policy["allowed_ports"])
             and not vague
+            and not taken
+            and tap[1] not in {session["destination"] for session in self._foreign(tap[0])}
+            and (self.limits.split or tap[1] not in ports)
         )
+
+    def _foreign(self, switch: str) -> list[Any]:
+        return [x for s in self._topology["switches"] if s["name"] == switch for x in s.get("foreign_sessions", ())]
+
+    def _needs_filter(self, tap: Tap) -> bool:
+        port = f"{tap[0]}:{tap[1]}"
+        return self._cable[port] in self._switch_ports or self._switch_ports[port].get("shared", False)
+
+    def _filterable(self, tap: Tap) -> bool:
+        return self.limits.filters and tap[2] in self.limits.filter_directions
 
     def _may_count(self, ring: int, capture: str) -> bool:
         if not self._policy["failure_domains"]["checkpoint_apart"]:
             return True
         at_risk = set().union(*(self._domains[host] for host in self.rings[ring]))
         return not at_risk & self._domains[capture.split(":")[0]]
+
+    def _sees(self, flow: Flow, taps: Assignment) -> bool:
+        """Does every packet of the flow reach a capture port at which its ring may count?"""
+        able = {t for t, c in taps.items() if self._may_count(flow.ring, c)}
+        return bool(flow.paths) and all(able & path for path in flow.paths)
 
     def copies(self, ring: int, taps: Assignment) -> int:
         """Copies of the rarest fully reduced chunk of a ring, by hops that may count."""
@@ -162,11 +198,7 @@ class Simulator:
         return min(seen.values())
 
     def _counted(self, ring: int, taps: Assignment) -> list[Flow]:
-        flows = [
-            flow
-            for flow in self.flows
-            if flow.ring == ring and any(t in flow.certain and self._may_count(ring, c) for t, c in taps.items())
-        ]
+        flows = [flow for flow in self.flows if flow.ring == ring and self._sees(flow, taps)]
         globs = self._policy["failure_domains"]["copies_apart"]
         return self._largest_apart(flows, taps, globs) if globs else flows
 
@@ -199,12 +231,64 @@ class Simulator:
             here = [tap for tap, c in taps.items() if c == capture]
             if sum(map(self.rate, here)) > self.captures[capture][1] * free or len(here) > self.limits.sources:
                 return False
-        used = {(tap[0], capture) for tap, capture in taps.items()}
-        return all(sum(s == switch for s, _ in used) <= self.limits.sessions for switch in self._switches)
+        return all(self._fits_switch(switch, taps) for switch in self._switches)
+
+    def _fits_switch(self, switch: str, taps: Assignment) -> bool:
+        here = {tap: capture for tap, capture in taps.items() if tap[0] == switch}
+        sessions = {c: [tap for tap, other in here.items() if other == c] for c in set(here.values())}
+        taken = {f"{switch}:{session['destination']}" for session in self._foreign(switch)}
+        return (
+            len(sessions) + len(self._foreign(switch)) <= self.limits.sessions
+            and not any(self.captures[c][0] in taken for c in sessions)
+            and (self.limits.split or all(len({c for t, c in here.items() if t[1] == tap[1]}) == 1 for tap in here))
+            and self._fits_rooms(switch, list(sessions.values()))
+            and self._fits_filters(list(sessions.values()))
+        )
+
+    def _fits_rooms(self, switch: str, sessions: list[list[Tap]]) -> bool:
+        others = [
+            [(switch, *place.rsplit(":", 1)) for place in session["sources"]] for session in self._foreign(switch)
+        ]
+        spread = [
+            [(s, p, d) for s, p, word in session for d in (("rx", "tx") if word == "both" else (word,))]
+            for session in others
+        ]
+        slices = {
+            p["name"]: p.get("slice", "") for s in self._topology["switches"] if s["name"] == switch for p in s["ports"]
+        }
+        for counts, most, per_slice in self.limits.rooms:
+            for part in set(slices.values()) if per_slice else {None}:
+                used = 0
+                for session in sessions + spread:
+                    directions = {tap[2] for tap in session if part is None or slices[tap[1]] == part}
+                    used += {"sessions": min(1, len(directions)), "directions": len(directions)}.get(
+                        counts, int(counts in directions)
+                    )
+                if used > most:
+                    return False
+        return True
+
+    def _fits_filters(self, sessions: list[list[Tap]]) -> bool:
+        pairs = 0
+        for session in sessions:
+            if any(self._needs_filter(tap) for tap in session):
+                if not all(self._filterable(tap) for tap in session):
+                    return False
+                pairs += len({flow.pair for flow in self.flows if flow.possible & set(session)})
+        return self.limits.entries is None or pairs <= self.limits.entries
+
+    def arrived(self, flow: Flow, taps: Assignment) -> int:
+        """Copies of each packet of a flow, path by path; every path gives the same number or the taps prove nothing."""
+        counts = set()
+        for path in flow.paths:
+            copies = [(tap[0], capture) for tap, capture in taps.items() if tap in path]
+            counts.add(len(set(copies)) if self.limits.once else len(copies))
+        assert len(counts) <= 1, f"the copies of {flow.pair} depend on the path"
+        return counts.pop() if counts else 0
 
     def cost(self, taps: Assignment) -> Cost:
         """Bytes by replaying every flow over the taps."""
-        arrived = [(flow.size, sum(tap in taps for tap in flow.certain)) for flow in self.flows]
+        arrived = [(flow.size, self.arrived(flow, taps)) for flow in self.flows]
         sessions = {(tap[0], capture) for tap, capture in taps.items()}
         return (
             sum(size * max(0, n - 1) for size, n in arrived),
@@ -213,13 +297,41 @@ class Simulator:
             len({tap[0] for tap in taps}),
         )
 
+    def foreseeable(self, taps: Assignment) -> bool:
+        """Of the places of a stage all are watched or none."""
+        stages = {stage for flow in self.flows for stage in flow.stages}
+        return all(not stage & taps.keys() or stage <= taps.keys() for stage in stages)
+
+    def survives(self, taps: Assignment) -> bool:
+        """Is every ring still complete after any one loss, if the policy wants it so?"""
+        if not self._policy.get("survive"):
+            return True
+        losses = [lambda t, c, s=s: t[0] == s for s in {tap[0] for tap in taps}]
+        losses += [lambda t, c, p=p: c == p for p in set(taps.values())]
+        losses += [lambda t, c, n=n: c.split(":")[0] == n for n in {c.split(":")[0] for c in taps.values()}]
+        for lost in losses:
+            left = {tap: capture for tap, capture in taps.items() if not lost(tap, capture)}
+            for ring in range(len(self.rings)):
+                chunks = [
+                    chunk
+                    for flow in self.flows
+                    if flow.ring == ring and self._sees(flow, left)
+                    for chunk in flow.reduced
+                ]
+                if set(chunks) != set(range(len(self.rings[ring]))):
+                    return False
+        return True
+
     def covers(self, taps: Assignment) -> bool:
-        return all(self.copies(ring, taps) >= self.wanted(ring) for ring in range(len(self.rings)))
+        rings = range(len(self.rings))
+        return self.survives(taps) and all(self.copies(ring, taps) >= self.wanted(ring) for ring in rings)
 
     def best(self) -> Cost | None:
         """The least cost of all assignments that cover every ring; ``None``: no assignment does."""
         found: Cost | None = None
         for taps in self._assignments(self.candidates(), {}):
+            if not self.foreseeable(taps):
+                continue
             cost = self.cost(taps)
             if (found is None or cost < found) and self.covers(taps):
                 found = cost
