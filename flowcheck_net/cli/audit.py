@@ -67,12 +67,14 @@ def command(
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.audit.coverage import audit
     from flowcheck_net.audit.result import report_to_dict
+    from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.output import console, emit_json
 
     if plan is None and directory is None and None in (topology, job):
         raise click.UsageError("give --plan, DIRECTORY, or --topology and --job")
     if plan is not None and (directory, topology, job, policy) != (None, None, None, None):
         raise click.UsageError("--plan holds the whole configuration: give it alone")
+    spare_inputs(html, "--html", records, plan, topology, job, policy)
     expectation, scene = _planned(plan) if plan is not None else _unplanned(directory, topology, job, policy)
     report = audit(expectation, _read_records(records))
     if html is not None:

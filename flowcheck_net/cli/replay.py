@@ -48,9 +48,11 @@ def command(
       flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.json
       tcpdump -i cap0 -w - | flowcheck-net replay - -o records.json
     """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.receive.compare import compare
     from flowcheck_net.receive.records_json import records_to_json
 
+    spare_inputs(output, "-o", *files, *before)
     captures = _capture_names(named)
     after, fault = _replay(files, captures)
     earlier, fault_before = _replay(before, captures) if before else (None, None)

@@ -58,11 +58,14 @@ def command(
       cut|late:[capture=NODE:NIC,]iteration=I,at=PART
       cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A
     """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.switches import read_plan
     from flowcheck_net.receive.synth import synthesize
     from flowcheck_net.receive.synth_faults import parse_faults
     from flowcheck_net.receive.synth_report import report_to_json
 
+    spare_inputs(output, "-o", plan, truth)
+    spare_inputs(truth, "--truth", plan)
     asked = parse_faults(faults)
     made, _ = read_plan(plan)
     report = synthesize(made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn)

@@ -1,0 +1,42 @@
+"""A command never writes over what it reads."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flowcheck_net.cli.main import cli
+from flowcheck_net.plan.plan import plan_to_json
+from tests.doubles.synth_reading import example
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plan, its capture and its records."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text(plan_to_json(example("two-host")))
+    runner = CliRunner()
+    assert runner.invoke(cli, ["synth", "plan.json", "-o", "a.pcapng", "--iterations", "1"]).exit_code == 0
+    assert runner.invoke(cli, ["replay", "a.pcapng", "-o", "a.json"]).exit_code == 0
+    Path("link").symlink_to("a.pcapng")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "replay a.pcapng -o a.pcapng",
+        "replay a.pcapng -o ./link",
+        "replay a.pcapng --before link -o link",
+        "synth plan.json -o plan.json",
+        "synth plan.json -o b.pcapng --truth plan.json",
+        "audit a.json --plan plan.json --html a.json",
+        "audit a.json --plan plan.json --html plan.json",
+    ],
+)
+def test_inputs_are_spared(files: Path, arguments: str) -> None:
+    before = {path.name: path.read_bytes() for path in files.iterdir()}
+    result = CliRunner().invoke(cli, arguments.split())
+    assert result.exit_code == 2
+    assert "would write over an input" in result.output
+    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
