@@ -151,6 +151,6 @@ def _scalar(event: Any, *, is_key: bool) -> Any:  # noqa: ANN401 - an event of P
         return text
     if tag not in _VALUES:
         raise _UnusualError
-    if text.isdecimal() and text.isascii() and len(text) < 19 and (text[0] != "0" or text == "0"):
+    if text.isdecimal() and text.isascii() and len(text) < 19:
         return int(text)
     return _ruamel.constructor.construct_object(ScalarNode(tag, text))

@@ -76,6 +76,7 @@ def test_a_small_job_by_hand():
     assert value(report, "recovery", "time between failures") == mtbf
     age = value(report, "recovery", "replica age")
     assert age == pytest.approx(20, abs=1e-2), "two steps of 10 s; losses are too rare to show"
+    assert value(report, "recovery", "durable age") == pytest.approx(age + 600 + 28e6 / 10e9)
     assert value(report, "recovery", "effective training time") == pytest.approx(
         (1 - (180 + age) / mtbf) * 14400 / (14400 + 60)
     )
@@ -200,6 +201,30 @@ def test_a_capture_port_more_never_lowers_the_rate(number):
     for stage in ("", "monitor ports", "receivers", "memory bandwidth"):
         low, high = (value(r, "iteration rates", "largest rate", stage) for r in (before, after))
         assert high >= low * (1 - 1e-12)
+
+
+ONE_GROUP = Shape(hosts=4, gpus_per_host=1, tp=1, channels=1, elements=1_000_000, hosts_per_leaf=4)
+
+
+@pytest.mark.parametrize(("moved", "state"), [(0, [14e6, 0]), (1, [14e6, 0]), (2, [0, 14e6]), (3, [0, 14e6])])
+def test_state_lives_where_most_hops_arrive(moved, state):
+    """Of the three points of one group, the first ``moved`` go to another node."""
+    plan = planned(ONE_GROUP)
+    assert len(plan.points) == 3
+    points = tuple(replace(p, capture="other:cap0") if n < moved else p for n, p in enumerate(plan.points))
+    loads = (*plan.loads, replace(plan.loads[0], capture="other:cap0"))
+    report = capacity(replace(plan, points=points, loads=loads))
+    nodes = {f.where: f.value for f in report.figures if (f.section, f.name) == ("memory", "state")}
+    assert [nodes.get("ckpt-rack0", 0), nodes.get("other", 0)] == state
+
+
+def test_a_hop_that_does_not_count_gives_no_copy():
+    plan = planned(ONE_GROUP)
+    hops = (replace(plan.hops[0], counted=False), *plan.hops[1:])
+    report = capacity(replace(plan, hops=hops))
+    # Two hops of a ring of 4: two chunks once, two twice.
+    assert [value(report, "mirror loss", "packets", f"{n} copies") for n in (1, 2)] == [2 * 246, 2 * 246]
+    assert value(report, "state", "mirrored a step") == value(capacity(plan), "state", "mirrored a step")
 
 
 @given(st.floats(0, 1), st.floats(0, 1))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from flowcheck_net.cli.main import cli
 from flowcheck_net.errors import SpecError
 from flowcheck_net.importers.generate import KINDS, generate
-from flowcheck_net.importers.generate_job import data_parallel_groups
+from flowcheck_net.importers.generate_fabric import build_leaf_spine
+from flowcheck_net.importers.generate_job import data_parallel_groups, taps_by_switch
 from flowcheck_net.importers.generate_shape import Shape, ShapeError
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.spec.dump import dump_yaml
@@ -78,6 +79,15 @@ def test_by_line_rate_the_capture_ports_are_no_more_than_needed():
     with pytest.raises(Exception, match="capture") as caught:
         make_plan(scarce)
     assert caught.type.__name__ == "Infeasible"
+
+
+def test_capture_ports_by_hand():
+    """4 hosts, 3 of them on the first leaf, one ring, copies 3: 4 taps, of which the second leaf can have 1 only."""
+    shape = Shape(hosts=4, gpus_per_host=1, tp=1, hosts_per_leaf=3, copies=3)
+    taps = taps_by_switch(shape, build_leaf_spine(shape), [0, 1, 2, 3])
+    assert taps == {"leaf0": 3, "leaf1": 1}
+    nodes = generate("leaf-spine", shape).topology["checkpoint_nodes"]
+    assert [len(node["nics"]) for node in nodes] == [2, 2], "3 x 400G want two of 800G, on each leaf"
 
 
 def test_shuffle_moves_hosts_and_nothing_else():
