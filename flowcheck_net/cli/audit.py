@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.errors import FlowcheckError
 from flowcheck_net.ids import HostName, NodeName, SwitchName
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from flowcheck_net.audit.result import AuditReport, HopResult
     from flowcheck_net.audit.scene import Scene
-    from flowcheck_net.errors import FlowcheckError
     from flowcheck_net.model.expect import Expectation
     from flowcheck_net.plan.plan import Picture
     from flowcheck_net.receive.records import Records
@@ -66,9 +66,10 @@ def command(
       flowcheck-net audit records.json my-job/        (topology.yaml, job.yaml, policy.yaml; no plan)
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.audit.coverage import audit
+    from flowcheck_net.audit.report import render_html
     from flowcheck_net.audit.result import report_to_dict
     from flowcheck_net.cli.guard import spare_inputs
-    from flowcheck_net.cli.output import console, emit_json
+    from flowcheck_net.cli.output import console, emit_json, write_file
 
     if plan is None and directory is None and None in (topology, job):
         raise click.UsageError("give --plan, DIRECTORY, or --topology and --job")
@@ -78,7 +79,7 @@ def command(
     expectation, scene = _planned(plan) if plan is not None else _unplanned(directory, topology, job, policy)
     report = audit(expectation, _read_records(records))
     if html is not None:
-        _write_html(html, report, scene)
+        write_file(html, render_html(report, scene), "--html", FlowcheckError)
     if as_json:
         emit_json(report_to_dict(report))
     else:
@@ -107,9 +108,8 @@ def _unplanned(
     from flowcheck_net.model.expect import expect
     from flowcheck_net.spec.load import load_specs, spec_paths
 
-    fabric = topology or spec_paths(directory or Path())[0]
-    work = job or spec_paths(directory or fabric.parent)[1]
-    specs = load_specs(fabric, work, policy or spec_paths(directory or fabric.parent)[2])
+    usual = spec_paths(directory or (topology or Path()).parent)
+    specs = load_specs(topology or usual[0], job or usual[1], policy or usual[2])
     built = build_job(specs.job, specs.topology)
     return expect(built, None), Scene(_picture(specs.topology), built.places)
 
@@ -145,17 +145,7 @@ def _read_records(path: Path) -> "Records":
     return records_from_json(text, str(path))
 
 
-def _write_html(path: Path, report: "AuditReport", scene: "Scene") -> None:
-    from flowcheck_net.audit.report import render_html
-    from flowcheck_net.errors import FlowcheckError
-
-    try:
-        path.write_text(render_html(report, scene), encoding="utf-8")
-    except OSError as error:
-        raise FlowcheckError(f"{path}: {error.strerror}", hint="choose another place with --html") from error
-
-
-def _error(report: "AuditReport") -> "FlowcheckError | None":
+def _error(report: "AuditReport") -> FlowcheckError | None:
     """The exit code of the worst verdict."""
     from flowcheck_net.audit.verdict import Verdict
     from flowcheck_net.errors import CoverageGap, CoverageUnknown, Drift
@@ -197,23 +187,15 @@ def _show(out: "Console", report: "AuditReport") -> None:
     )
 
 
-def _table(title: str, *columns: str, numbers: Sequence[str] = ()) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
-    for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-    return table
-
-
 def _ring_table(report: "AuditReport") -> "Table":
     from rich.text import Text
 
-    table = _table("Verdicts", "iteration", "ring", "verdict", "reduced packets", "reason", numbers=("iteration",))
+    from flowcheck_net.cli.output import table
+
+    shown = table("Verdicts", "iteration", "ring", "verdict", "reduced packets", "reason", numbers=("iteration",))
     rows = sorted(report.rings, key=lambda r: (r.verdict.publishable, -1 if r.iteration is None else r.iteration))
     for ring in sorted(rows[:_ROWS], key=lambda r: (-1 if r.iteration is None else r.iteration, r.group, r.channel)):
-        table.add_row(
+        shown.add_row(
             "-" if ring.iteration is None else str(ring.iteration),
             f"{ring.group}/{ring.channel}",
             Text(ring.verdict.value, style=_STYLES[ring.verdict.value]),
@@ -221,13 +203,15 @@ def _ring_table(report: "AuditReport") -> "Table":
             Text(ring.reason),
         )
     if len(rows) > _ROWS:
-        table.caption = f"{len(rows) - _ROWS} more in --json and --html"
-    return table
+        shown.caption = f"{len(rows) - _ROWS} more in --json and --html"
+    return shown
 
 
 def _hop_table(report: "AuditReport") -> "Table":
     """Sums over iterations: expected = seen + missing."""
-    table = _table(
+    from flowcheck_net.cli.output import table
+
+    shown = table(
         "Packets by hop: seen + missing = expected; reduced: fully reduced ones of the missing",
         *("ring", "hop", "captures", "queue pairs", "expected", "seen", "missing", "reduced", "bytes", "repeats"),
         numbers=("expected", "seen", "missing", "reduced", "bytes", "repeats"),
@@ -241,10 +225,10 @@ def _hop_table(report: "AuditReport") -> "Table":
         if not (hops[0].planned or hops[0].observed):
             hidden += 1
             continue
-        table.add_row(f"{group}/{channel}", hops[0].label, *_hop_cells(hops))
+        shown.add_row(f"{group}/{channel}", hops[0].label, *_hop_cells(hops))
     if hidden:
-        table.caption = f"hops that are not watched and not listed: {hidden}\n"
-    return table
+        shown.caption = f"hops that are not watched and not listed: {hidden}\n"
+    return shown
 
 
 def _hop_cells(hops: "Sequence[HopResult]") -> list[str]:
@@ -265,11 +249,13 @@ def _hop_cells(hops: "Sequence[HopResult]") -> list[str]:
 def _finding_table(report: "AuditReport") -> "Table":
     from rich.text import Text
 
-    table = _table("Findings", "kind", "makes it", "what", "text")
+    from flowcheck_net.cli.output import table
+
+    shown = table("Findings", "kind", "makes it", "what", "text")
     for finding in report.findings[:_ROWS]:
         verdict = finding.verdict.value if finding.verdict else "note"
         style = _STYLES.get(verdict, "")
-        table.add_row(finding.kind.value, Text(verdict, style=style), Text(finding.subject), Text(finding.text))
+        shown.add_row(finding.kind.value, Text(verdict, style=style), Text(finding.subject), Text(finding.text))
     if len(report.findings) > _ROWS:
-        table.caption = f"{len(report.findings) - _ROWS} more in --json and --html"
-    return table
+        shown.caption = f"{len(report.findings) - _ROWS} more in --json and --html"
+    return shown

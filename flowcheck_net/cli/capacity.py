@@ -92,33 +92,27 @@ def _givens(assume: Iterable[str], measured: Iterable[str]) -> "Givens":
 
 def _figures(section: str, figures: "list[Figure]", *, every: bool) -> "Table":
     """One table a section; of many alike places the first few."""
-    table = _table(section, "", "figure", "value", "ground", "formula", "from")
+    from flowcheck_net.cli.output import table
+
+    made = table(section, "", "figure", "value", "ground", "formula", "from", numbers=("value",))
     places = list(dict.fromkeys(figure.where for figure in figures))
     shown = set(places if every else places[:_PLACES_SHOWN])
     for figure in figures:
         if figure.where in shown:
             value = show(figure.value, figure.unit)
-            table.add_row(figure.where, figure.name, value, figure.ground.value, figure.formula, figure.source)
+            made.add_row(figure.where, figure.name, value, figure.ground.value, figure.formula, figure.source)
     if len(places) > len(shown):
-        table.add_row(f"and {len(places) - len(shown)} more places (--all)", "", "", "", "", "")
-    return table
+        made.add_row(f"and {len(places) - len(shown)} more places (--all)", "", "", "", "", "")
+    return made
 
 
 def _given(report: "CapacityReport") -> "Table":
-    table = _table("given", "name", "value", "ground", "what it is", "source")
+    from flowcheck_net.cli.output import table
+
+    made = table("given", "name", "value", "ground", "what it is", "source", numbers=("value",))
     for given in report.given:
-        table.add_row(given.name, show(given.value, given.unit), given.ground.value, given.words, given.source)
-    return table
-
-
-def _table(title: str, *columns: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in columns:
-        table.add_column(name, justify="right" if name == "value" else "left", overflow="fold")
-    return table
+        made.add_row(given.name, show(given.value, given.unit), given.ground.value, given.words, given.source)
+    return made
 
 
 def show(value: float | None, unit: str) -> str:

@@ -102,24 +102,19 @@ def _flowcheck(*words: str, quiet: bool = False, accept: int = 0) -> str:
 
 def _show(rows: list[dict[str, Any]]) -> None:
     """The table of verdicts, and where the reports are."""
-    from rich import box
-    from rich.table import Table
+    from flowcheck_net.cli.output import console, table
 
-    from flowcheck_net.cli.output import console
-
-    table = Table(title="Verdicts", title_justify="left", box=box.SIMPLE_HEAD)
-    for column in ("example", "what happened", "publishable", "verdict", "report"):
-        table.add_column(column, overflow="fold")
+    shown = table("Verdicts", "example", "what happened", "publishable", "verdict", "report")
     for row in rows:
         case, verdict = row["case"], row["audit"]["verdict"]
-        table.add_row(
+        shown.add_row(
             case.example,
             case.title,
             _iterations(row["audit"]),
             verdict if row["as expected"] else f"{verdict}, not {case.expected}",
             row["report"].name,
         )
-    console().print(table)
+    console().print(shown)
     good = sum(row["as expected"] for row in rows)
     click.echo(f"{good} of {len(rows)} runs ended in the verdict that their fault must give")
     click.echo(f"Open a report in a browser: {rows[1]['report'].resolve()} (the others are beside it)")

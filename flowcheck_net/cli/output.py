@@ -1,19 +1,65 @@
-"""How commands speak: tables on a terminal, canonical JSON for machines."""
+"""How commands speak: tables on a terminal, canonical JSON for machines, files where the user wants them."""
 
+import io
 import json
+import re
 import sys
-from typing import Any
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO, Any, cast
 
 import click
+from rich import box
 from rich.console import Console
+from rich.table import Table
+
+from flowcheck_net.errors import FlowcheckError, ReceiveError
+
+_WIDTH = 160
+"""Columns where no terminal tells how many there are, so that tables are not cut in files and pipes."""
+
+
+class _Trimmed(io.TextIOBase):
+    """Passes text on without the blanks at line ends: rich fills tables with them, and in a file nobody wants them."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Text of whole lines, as rich hands it over."""
+        self._stream.write(re.sub(" +$", "", text, flags=re.MULTILINE))
+        return len(text)
+
+    def flush(self) -> None:
+        """At once."""
+        self._stream.flush()
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console that honours NO_COLOR and does not cut tables when the output is not a terminal."""
+    """A rich console that honours NO_COLOR; in a file or pipe it neither cuts tables nor fills lines with blanks."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else 160, highlight=False)
+    if stream.isatty():
+        return Console(stderr=stderr, highlight=False)
+    return Console(file=cast(IO[str], _Trimmed(stream)), width=_WIDTH, highlight=False)
+
+
+def table(title: str, *columns: str, numbers: Collection[str] = ()) -> Table:
+    """An empty table; the columns in ``numbers`` stand at the right and are never broken."""
+    made = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
+    for name in columns:
+        right = name in numbers
+        made.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    return made
 
 
 def emit_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
     """One JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, sort_keys=True))
+
+
+def write_file(path: Path, text: str, option: str, error: type[FlowcheckError] = ReceiveError) -> None:
+    """Write what the user asked for with ``option``; raises ``error`` where the place cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise error(f"{path}: {fault.strerror}", hint=f"choose another place with {option}") from fault

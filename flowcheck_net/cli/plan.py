@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,7 @@ def command(
     specs = load_specs(topology or usual[0], job or usual[1], policy or usual[2])
     errors = console(stderr=True)
     with errors.status("planning") as status:
-        plan = make_plan(specs, _tell(status.update) if errors.is_terminal else None)
+        plan = make_plan(specs, status.update if errors.is_terminal else None)
     text = plan_to_json(plan)
     if output is not None:
         write_plan(output, text)
@@ -73,13 +72,6 @@ def command(
     _show(console(), plan, proof=explain)
     if output is not None:
         click.echo(f"written: {output}")
-
-
-def _tell(update: Callable[[str], None]) -> Callable[[str], None]:
-    def tell(words: str) -> None:
-        update(words)
-
-    return tell
 
 
 def write_plan(path: Path, text: str) -> None:
@@ -129,26 +121,13 @@ def _show(out: "Console", plan: "Plan", *, proof: bool) -> None:
             out.print(f"  {stage.name}: {stage.value:,} (proven bound {stage.bound:,})")
 
 
-def _table(title: str, *columns: tuple[str, str]) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name, justify in columns:
-        table.add_column(name, justify="right" if justify == "right" else "left")
-    return table
-
-
 def _points(plan: "Plan") -> "Table":
-    table = _table(
+    from flowcheck_net.cli.output import table
+
+    made = table(
         f"Observation points of {plan.job.name}",
-        ("switch", ""),
-        ("port", ""),
-        ("direction", ""),
-        ("shows hops", ""),
-        ("session", ""),
-        ("capture port", ""),
-        ("port load", "right"),
+        *("switch", "port", "direction", "shows hops", "session", "capture port", "port load"),
+        numbers=("port load",),
     )
     shown: dict[str, list[str]] = {}
     for hop in plan.hops:
@@ -159,7 +138,7 @@ def _points(plan: "Plan") -> "Table":
     for point in plan.points:
         used = load[point.switch, point.capture]
         planned = session[point.switch, point.capture]
-        table.add_row(
+        made.add_row(
             point.switch,
             point.port,
             point.direction.value,
@@ -168,7 +147,7 @@ def _points(plan: "Plan") -> "Table":
             point.capture,
             f"{_rate(used.load)} of {_rate(used.capacity)}, {_share(used.load / used.capacity)}",
         )
-    return table
+    return made
 
 
 def _some(names: list[str]) -> str:
@@ -188,16 +167,18 @@ def _rate(mbps: int) -> str:
 def _coverage(plan: "Plan") -> "Table":
     from rich.text import Text
 
+    from flowcheck_net.cli.output import table
+
     kind = "tree" if plan.job.trees else "ring"
-    columns = ((kind, ""), ("ranks", "right"), ("hops seen", ""), ("copies", "right"), ("wanted", "right"), ("", ""))
-    table = _table("Coverage", *columns)
+    columns = (kind, "ranks", "hops seen", "copies", "wanted", "")
+    made = table("Coverage", *columns, numbers=("ranks", "copies", "wanted"))
     lanes = {(lane.group, lane.channel): lane for lane in plan.job.lanes}
     seen: dict[tuple[str, int], list[str]] = {}
     for hop in plan.hops:
         seen.setdefault((hop.group, hop.channel), []).append(_hop_words(lanes[hop.group, hop.channel], hop))
     for ring in plan.coverage:
         short = ring.copies < ring.wanted
-        table.add_row(
+        made.add_row(
             f"{ring.group}/{ring.channel}",
             str(lanes[ring.group, ring.channel].size),
             _some(seen.get((ring.group, ring.channel), [])),
@@ -205,7 +186,7 @@ def _coverage(plan: "Plan") -> "Table":
             str(ring.wanted),
             Text("all that its network hops can give", "yellow") if short else Text("complete", "green"),
         )
-    return table
+    return made
 
 
 def _hop_words(lane: "Lane", hop: "PlannedHop") -> str:

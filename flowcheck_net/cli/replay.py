@@ -49,6 +49,7 @@ def command(
       tcpdump -i cap0 -w - | flowcheck-net replay - -o records.json
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
+    from flowcheck_net.cli.output import write_file
     from flowcheck_net.receive.compare import compare
     from flowcheck_net.receive.records_json import records_to_json
 
@@ -57,7 +58,7 @@ def command(
     after, fault = _replay(files, captures)
     earlier, fault_before = _replay(before, captures) if before else (None, None)
     if output is not None:
-        _write(output, records_to_json(after) + "\n")
+        write_file(output, records_to_json(after) + "\n", "-o")
     losses = compare(earlier, after) if earlier is not None else None
     if as_json:
         click.echo(records_to_json(after) if losses is None else _comparison_json(before, files, losses))
@@ -89,15 +90,6 @@ def _replay(files: Sequence[Path], captures: Mapping[str, str]) -> tuple["Record
         return error.records, error
 
 
-def _write(path: Path, text: str) -> None:
-    from flowcheck_net.errors import ReceiveError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ReceiveError(f"{path}: {error.strerror}", hint="choose another place with -o") from error
-
-
 def _comparison_json(before: Iterable[Path], after: Iterable[Path], losses: Iterable["FlowLoss"]) -> str:
     import json
 
@@ -122,17 +114,6 @@ def _show(records: "Records", losses: "Sequence[FlowLoss] | None") -> None:
         out.print(_loss_table(losses))
 
 
-def _table(title: str, *columns: str, numbers: Iterable[str] = ()) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
-        right = column in numbers
-        table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    return table
-
-
 def _missing_text(flow: "Flow") -> str:
     """PSN ranges with their cause, the first few of them."""
     parts = [f"{_psns(each.first_psn, each.last_psn)} {each.cause}" for each in flow.missing[:_RANGES_SHOWN]]
@@ -148,9 +129,11 @@ def _psns(first: int, last: int) -> str:
 
 def _flow_table(records: "Records") -> "Table":
     """Flows that carry RDMA requests. Answers alone have nothing to miss; their packets are in the counters."""
+    from flowcheck_net.cli.output import table
+
     flows = [flow for flow in records.flows if flow.seen]
     several = len(records.captures) > 1
-    table = _table(
+    shown = table(
         f"Flows that carry RDMA requests: {len(flows)} of {len(records.flows)}",
         *(["capture"] if several else []),
         *("source", "destination", "dest QP", "writes", "messages", "gaps", "missing PSNs", "repeats"),
@@ -163,39 +146,43 @@ def _flow_table(records: "Records") -> "Table":
             *(flow.source, flow.destination, f"{flow.dest_qp:#x}", str(flow.packets.get("write", 0))),
             *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
         ]
-        table.add_row(*([flow.capture] if several else []), *row)
+        shown.add_row(*([flow.capture] if several else []), *row)
     if any(flow.packets.get("clear_to_send") and not flow.packets.get("write") for flow in flows):
-        table.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers\n"
-    return table
+        shown.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers\n"
+    return shown
 
 
 def _counter_table(records: "Records") -> "Table":
     """Everything counted, by name, without the zeros."""
-    table = _table("Counters", "capture", "counter", "packets", numbers=("packets",))
+    from flowcheck_net.cli.output import table
+
+    shown = table("Counters", "capture", "counter", "packets", numbers=("packets",))
     for capture in records.captures:
-        table.add_row(capture.name, "all frames", str(capture.packets))
+        shown.add_row(capture.name, "all frames", str(capture.packets))
         dropped = "unknown" if capture.dropped is None else str(capture.dropped)
-        table.add_row("", "dropped, says the capture", dropped)
-        _add_counts(table, "frame", capture.frames)
-        _add_counts(table, "attribute", capture.attributes)
+        shown.add_row("", "dropped, says the capture", dropped)
+        _add_counts(shown, "frame", capture.frames)
+        _add_counts(shown, "attribute", capture.attributes)
         totals: dict[str, int] = {}
         for flow in records.flows:
             if flow.capture == capture.name:
                 for name, count in flow.packets.items():
                     totals[name] = totals.get(name, 0) + count
-        _add_counts(table, "rocev2", totals)
-    return table
+        _add_counts(shown, "rocev2", totals)
+    return shown
 
 
-def _add_counts(table: "Table", kind: str, counts: Mapping[str, int]) -> None:
+def _add_counts(shown: "Table", kind: str, counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count:
-            table.add_row("", f"{kind} {name}", str(count))
+            shown.add_row("", f"{kind} {name}", str(count))
 
 
 def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
+    from flowcheck_net.cli.output import table
+
     total = sum(loss.lost for loss in losses if loss.after)
-    table = _table(
+    shown = table(
         f"{total} copies lost on the way",
         *("source", "destination", "dest QP", "before", "after", "lost", "added", "lost PSNs"),
         numbers=("dest QP", "before", "after", "lost", "added"),
@@ -210,5 +197,5 @@ def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
             ]
             what = ", ".join(parts)
         counts = (str(count) for count in (loss.before, loss.after, loss.lost, loss.added))
-        table.add_row(loss.source, loss.destination, f"{loss.dest_qp:#x}", *counts, what)
-    return table
+        shown.add_row(loss.source, loss.destination, f"{loss.dest_qp:#x}", *counts, what)
+    return shown

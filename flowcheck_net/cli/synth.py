@@ -59,6 +59,7 @@ def command(
       cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
+    from flowcheck_net.cli.output import write_file
     from flowcheck_net.cli.switches import read_plan
     from flowcheck_net.receive.synth import synthesize
     from flowcheck_net.receive.synth_faults import parse_faults
@@ -71,20 +72,11 @@ def command(
     report = synthesize(made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn)
     text = report_to_json(report)
     if truth is not None:
-        _write(truth, text)
+        write_file(truth, text, "--truth")
     if as_json:
         click.echo(text, nl=False)
     else:
         _show(report, output)
-
-
-def _write(path: Path, text: str) -> None:
-    from flowcheck_net.errors import ReceiveError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ReceiveError(f"{path}: {error.strerror}", hint="choose another place with --truth") from error
 
 
 def _show(report: "SynthReport", output: Path) -> None:

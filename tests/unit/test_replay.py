@@ -189,6 +189,12 @@ def test_text_of_the_command_names_every_counter(capture: Path, tmp_path: Path) 
     assert records_from_json(output.read_text(), "records.json").captures[0].packets == 4
 
 
+def test_text_in_a_pipe_has_no_blanks_at_line_ends(capture: Path) -> None:
+    lines = run(capture).stdout.split("\n")
+    assert any("dest QP" in line for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_standard_input(capture: Path) -> None:
     assert json.loads(run("-", "--json", data=capture.read_bytes()).stdout)["captures"][0]["name"] == "stdin"
 
