@@ -187,11 +187,14 @@ class _Ring:
     def _sure(self, table: _Table, part: SlotSeen, iteration: int) -> tuple[Ranges, Ranges]:
         """What is seen whichever of the equal queue pairs is this one's, and what may be seen at best.
 
-        Of a queue pair that was not found while an unexplained flow may be it, everything may have been seen.
+        Of a queue pair whose place is in doubt, or that was not found while an unexplained flow may be it, everything
+        may have been seen, and nothing is sure.
         """
         equal = self.equal.get(table.key, ())
         pattern = table.pattern
-        if table.key in self.sighted.mistakable and not part.placed:
+        assigned = self.sighted.assigned.get(table.key)
+        doubtful = assigned is not None and assigned.matters
+        if doubtful or (table.key in self.sighted.mistakable and not part.placed):
             return (), ((0, pattern.span - 1),)
         if not equal:
             return part.sure, part.seen

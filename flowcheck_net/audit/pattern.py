@@ -63,7 +63,8 @@ def pattern_of(messages: tuple[WireMessage, ...], qp: int, immediates: bool) -> 
         whole[_key(message)] += message.wire_bytes
     own = [m for m in messages if m.qp == qp]
     closed = {_key(m) for m in own if m.closes}
-    shape = [(m.wire_bytes, m.packets, None if not m.closes and _key(m) in closed else whole[_key(m)]) for m in own]
+    silent = [not immediates or (not m.closes and _key(m) in closed) for m in own]
+    shape = [(m.wire_bytes, m.packets, None if s else whole[_key(m)]) for m, s in zip(own, silent, strict=True)]
     offsets = []
     span = 0
     for _, packets, _ in shape:
@@ -75,7 +76,7 @@ def pattern_of(messages: tuple[WireMessage, ...], qp: int, immediates: bool) -> 
         by_size.setdefault(size, []).append(index)
     return Pattern(
         sizes=tuple(size for size, _, _ in shape),
-        immediates=tuple(immediate if immediates else None for _, _, immediate in shape),
+        immediates=tuple(immediate for _, _, immediate in shape),
         offsets=tuple(offsets),
         span=span,
         step=offsets[period] if period < len(shape) else span,

@@ -95,7 +95,8 @@ def survey(expectation: Expectation, records: Records) -> Survey:
 
 def _mistakable(slot: Slot, left: Sequence[Track]) -> bool:
     """May one of the flows that are nobody's be this slot's, too torn to be recognised?"""
-    return any(message.bytes and slot.pattern.indices_of(message) for track in left for message in track.known)
+    sized = any(message.bytes and slot.pattern.indices_of(message) for track in left for message in track.known)
+    return sized or any(track.headless and not track.known for track in left)
 
 
 def has_data(flow: Flow) -> bool:

@@ -223,3 +223,15 @@ def test_packets_that_were_not_captured_whole_prove_no_update(tmp_path: Path) ->
     assert verdicts(report) == [Verdict.UNKNOWN] * 3
     assert "not captured whole" in report.rings[0].reason
     assert not any(i.publishable for i in report.iterations)
+
+
+def test_a_capture_that_begins_inside_an_iteration_of_equal_pieces_is_no_gap(tmp_path: Path) -> None:
+    # From 2.29 on the immediate does not tell the length of the whole message, and the pieces on queue pair 0 are
+    # equal: nothing says which of them were seen. The last half of the only iteration holds all fully reduced chunks.
+    nccl = (
+        "version: 2.29.2, protocol: Simple, channels: 1, threads: 640, qps_per_connection: 2, split_data_on_qps: true"
+    )
+    late = ["late:iteration=0,at=0.45"]
+    report = audited(tmp_path, nccl, elements=[20_010], iterations=1, start_psn=50, faults=late)
+    assert Verdict.GAP not in verdicts(report)
+    assert not any(i.publishable for i in report.iterations)
