@@ -12,8 +12,8 @@ from flowcheck_net.apply.compare import differences, sentence
 from flowcheck_net.apply.journal import Journal, still_open
 from flowcheck_net.apply.reach import Event, Reach, counted, joined
 from flowcheck_net.apply.run import Run, RunResult, RunSwitch, StepStatus, SwitchResult
-from flowcheck_net.apply.survey import Target, Wish, read_all, survey, wishes
-from flowcheck_net.apply.undo import Restored, restore, unexplained
+from flowcheck_net.apply.survey import Target, Wish, survey, wishes
+from flowcheck_net.apply.undo import Restored, meddling, restore
 from flowcheck_net.errors import (
     ConnectError,
     Drift,
@@ -98,7 +98,8 @@ def resume_plan(
             )
         forget_switches(journal, run, forget)
         switches = [s for s in run.switches if s.address.name not in forget]
-        _refuse_strange(run, switches, reach)
+        if strange := meddling(run, switches, reach):
+            raise Drift(strange, hint="nothing was written; put the named sessions back by hand, then resume again")
         targets = survey([Wish(s.address, s.wanted) for s in switches], reach)
         touched = frozenset(s.address.name for s in switches if s.touched)
         _Change(journal, reach, run.id, run.job, touched).carry_out(targets)
@@ -254,20 +255,6 @@ def _bare(error: DriverError) -> str:
 
 def _wishes(plan: Plan, journal: Journal, forget: Collection[SwitchName]) -> tuple[Wish, ...]:
     return wishes(plan, journal.leftovers(plan.job.name, [a.name for a in plan.switches]), forget)
-
-
-def _refuse_strange(run: Run, switches: Sequence[RunSwitch], reach: Reach) -> None:
-    readings = read_all([s.address for s in switches], reach)
-    strange = [
-        f"{d.switch}: {d.session} {d.text}"
-        for switch, reading in zip(switches, readings, strict=True)
-        for d in unexplained(switch, run.job, reading.state)
-    ]
-    if strange:
-        raise Drift(
-            f"changed by someone else since {run}: {'; '.join(strange)}",
-            hint="nothing was written; put the sessions back, or `flowcheck-net rollback`",
-        )
 
 
 def _run_switch(target: Target) -> RunSwitch:

@@ -1,17 +1,20 @@
 """Undo the last run, and nothing else: the inverse of our own steps, refused where our sessions were changed since."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from flowcheck_net.apply.compare import sentence
 from flowcheck_net.apply.engine import forget_switches, restore_all
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach, counted
-from flowcheck_net.apply.run import Run, RunResult, RunSwitch, SwitchResult
-from flowcheck_net.apply.survey import read_all
-from flowcheck_net.apply.undo import unexplained
+from flowcheck_net.apply.run import RunResult, RunSwitch, SwitchResult
+from flowcheck_net.apply.undo import meddling
 from flowcheck_net.errors import JournalError, NotRolledBack
 from flowcheck_net.ids import SwitchName
+
+_AFTER_MEDDLING = (
+    "nothing was written; `flowcheck-net verify PLAN` shows how the sessions should be: put them back so by hand, then "
+    "`flowcheck-net rollback PLAN`; or keep the plan: `flowcheck-net apply PLAN` puts them back"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,14 @@ def rollback(
         forget_switches(journal, run, forget)
         switches = [s for s in run.switches if _concerned(s, forget)]
         if run.finished is not None:
-            _refuse_strange(run, switches, reach)
+            if strange := meddling(run, switches, reach):
+                raise NotRolledBack(strange, hint=_AFTER_MEDDLING)
             journal.reopen(run.id)
         failures = restore_all(journal, reach, run.id, run.job, switches)
         if failures:
             raise NotRolledBack(
                 "; ".join(failures),
-                hint="cure it and call rollback again; a switch that is gone for good: --forget SWITCH",
+                hint="cure it, then `flowcheck-net rollback` again; a switch that is gone for good: --forget SWITCH",
             )
         journal.finish(run.id, RunResult.ROLLED_BACK)
         reach.tell(
@@ -71,17 +75,3 @@ def rollback(
 
 def _concerned(switch: RunSwitch, forget: Collection[SwitchName]) -> bool:
     return switch.touched and switch.result is not SwitchResult.FORGOTTEN and switch.address.name not in forget
-
-
-def _refuse_strange(run: Run, switches: Sequence[RunSwitch], reach: Reach) -> None:
-    readings = read_all([s.address for s in switches], reach)
-    found = [
-        f"{switch.address.name}: {sentence(strange)}"
-        for switch, reading in zip(switches, readings, strict=True)
-        if (strange := unexplained(switch, run.job, reading.state))
-    ]
-    if found:
-        raise NotRolledBack(
-            f"changed by someone else since {run}: {'; '.join(found)}",
-            hint="nothing was written; put the named sessions back as the run left them, then call rollback again",
-        )

@@ -1,11 +1,12 @@
 """Bring one switch back to where a run found it: the inverse of our own steps, behind a guard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from flowcheck_net.apply.compare import Difference, differences, sentence
 from flowcheck_net.apply.reach import Reach
-from flowcheck_net.apply.run import RunSwitch, StepStatus
+from flowcheck_net.apply.run import Run, RunSwitch, StepStatus
+from flowcheck_net.apply.survey import read_all
 from flowcheck_net.errors import StateUnknown
 from flowcheck_net.intent import SwitchState
 from flowcheck_net.plan.diff import diff
@@ -40,6 +41,21 @@ def unexplained(switch: RunSwitch, job: str, actual: SwitchState) -> tuple[Diffe
         [s for s in switch.before.owned if s.name not in touched],
         [s for s in actual.owned if s.name not in touched],
     )
+
+
+def meddling(run: Run, switches: Sequence[RunSwitch], reach: Reach) -> str:
+    """What someone else did to our sessions on these switches since the run, in one line; empty: nothing.
+
+    Raises:
+        ConnectError: a switch cannot be read.
+    """
+    readings = read_all([s.address for s in switches], reach)
+    found = [
+        f"{switch.address.name}: {sentence(strange)}"
+        for switch, reading in zip(switches, readings, strict=True)
+        if (strange := unexplained(switch, run.job, reading.state))
+    ]
+    return f"changed by someone else since {run}: {'; '.join(found)}" if found else ""
 
 
 def restore(switch: RunSwitch, job: str, reach: Reach, about_to_write: Callable[[], None]) -> Restored:

@@ -4,7 +4,7 @@ What is found here is acceptance: the configuration is there. That copies really
 the receiver (``audit``); the switch's own counters are shown as a first sign.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.apply.compare import Difference, differences, owner
@@ -12,7 +12,7 @@ from flowcheck_net.apply.preflight import clashes
 from flowcheck_net.apply.reach import Reach
 from flowcheck_net.apply.survey import Wish, wishes
 from flowcheck_net.errors import DriverError
-from flowcheck_net.ids import SessionName, SwitchName
+from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import MirrorSession, SwitchAddress
 from flowcheck_net.plan.plan import Plan
 
@@ -86,10 +86,6 @@ def _verify(wish: Wish, job: str, reach: Reach) -> SwitchVerdict:
     return SwitchVerdict(
         switch=name,
         differences=tuple(sorted([*differences(name, job, wish.wanted, state.owned), *in_the_way])),
-        counts=_counts(wish.wanted, counters),
+        counts=tuple(SessionCount(s, counters.get(s.name)) for s in wish.wanted),
         foreign=len(state.foreign),
     )
-
-
-def _counts(wanted: Sequence[MirrorSession], counters: Mapping[SessionName, int]) -> tuple[SessionCount, ...]:
-    return tuple(SessionCount(s, counters.get(s.name)) for s in wanted)

@@ -43,7 +43,7 @@ def command(plan_file: Path, state_dir: Path, *, as_json: bool) -> None:
             _show(switch)
         styled(f"verdict: {_verdict(report)}")
     if report.differences:
-        raise Drift(_verdict(report), hint="`flowcheck-net apply` puts our own sessions right")
+        raise Drift(_verdict(report), hint="`flowcheck-net apply PLAN` puts our own sessions right")
     if report.failures:
         unread = next(s for s in report.switches if s.failure)
         raise DriverError(

@@ -3,7 +3,7 @@
 It knows nothing about ownership: like a real switch it obeys whoever is connected.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -161,11 +161,10 @@ class FakeSwitch:
         return ""
 
     def _port_complaint(self, session: MirrorSession) -> str:
-        others: Sequence[MirrorSession] = tuple(self.sessions.values())
         ours = {s.port for s in session.sources}
         if session.destination in ours:
             return f"{session.destination} is source and destination"
-        for other in others:
+        for other in self.sessions.values():
             theirs = {s.port for s in other.sources}
             if session.destination in theirs or other.destination in ours:
                 return f"a mirror of a mirror: {session.name} and {other.name}"

@@ -255,7 +255,7 @@ def test_a_cut_off_run_is_neither_finished_nor_undone_over_someone_elses_change(
     stranger = session("fcn-gpt-7", "Ethernet9:rx", to="Ethernet40")
     fabric.seed("leaf3", stranger)
     left = owned(fabric)
-    with pytest.raises(Drift, match=r"leaf3: fcn-gpt-7 is there, and should not be"):
+    with pytest.raises(Drift, match=r"leaf3: fcn-gpt-7 \(job gpt\) is there, and should not be"):
         resume_plan(PLAN, "d1", journal, fabric.reach())
     assert owned(fabric) == left
     with pytest.raises(NotRolledBack, match=r"leaf3: changed by someone else since: fcn-gpt-7 \(job gpt\)"):
