@@ -17,6 +17,7 @@ class LazyGroup(click.Group):
         "schema": ("flowcheck_net.cli.schema:command", "Print the JSON Schema of an input file, for editors."),
         "import": ("flowcheck_net.cli.import_:command", "Turn files of other tools into input files."),
         "plan": ("flowcheck_net.cli.plan:command", "Choose the observation points and write the plan."),
+        "plan-diff": ("flowcheck_net.cli.plan_diff:command", "Compare two plans: points, switch changes, cost."),
         "apply": ("flowcheck_net.cli.apply:command", "Program the planned mirror sessions; all switches or none."),
         "verify": ("flowcheck_net.cli.verify:command", "Compare the switches with the plan; change nothing."),
         "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),

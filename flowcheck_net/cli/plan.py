@@ -1,13 +1,15 @@
 """``flowcheck-net plan``: choose the observation points and write the plan."""
 
+import contextlib
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.errors import PlanError
+from flowcheck_net.errors import Infeasible, PlanError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from flowcheck_net.model.job import Lane
     from flowcheck_net.plan.plan import Plan, PlannedHop
+    from flowcheck_net.spec.load import Specs
 
 _FILE = click.Path(path_type=Path)
 _HOPS_SHOWN = 6
@@ -27,7 +30,14 @@ _HOPS_SHOWN = 6
 @click.option("--policy", type=_FILE, help="Policy file, instead of DIRECTORY/policy.yaml.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan here; an existing plan is replaced in one step.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan itself, as it is written to the file.")
-@click.option("--explain", is_flag=True, help="Show also the solver's proof, stage by stage.")
+@click.option("--explain", is_flag=True, help="Show also why each point is there, and the solver's proof by stages.")
+@click.option("--from", "running", type=_FILE, help="The plan in force: of equally good plans take the closest to it.")
+@click.option(
+    "--without", multiple=True, metavar="DEVICE", help="What if a switch, checkpoint node or node:nic is lost?"
+)
+@click.option("--without-link", multiple=True, metavar="DEVICE:PORT", help="What if the link at this port is lost?")
+@click.option("--survive", type=click.IntRange(0, 1), help="1: complete after any one loss; shows the price.")
+@click.option("--check", "checked", type=_FILE, help="Only prove that this plan was made from these very files.")
 def command(
     directory: Path | None,
     topology: Path | None,
@@ -35,6 +45,11 @@ def command(
     policy: Path | None,
     output: Path | None,
     *,
+    running: Path | None,
+    without: tuple[str, ...],
+    without_link: tuple[str, ...],
+    survive: int | None,
+    checked: Path | None,
     as_json: bool,
     explain: bool,
 ) -> None:
@@ -50,28 +65,108 @@ def command(
     Examples:
       flowcheck-net plan topologies/two-host -o plan.json
       flowcheck-net plan topologies/two-host --policy my-policy.yaml --explain
+      flowcheck-net plan DIR --from running.json -o next.json
+      flowcheck-net plan DIR --without spine2 --survive 1
     """  # noqa: D301 - click wants the real backspace character
-    from flowcheck_net.cli.output import console
-    from flowcheck_net.plan.make import make_plan
-    from flowcheck_net.plan.plan import plan_to_json
+    from flowcheck_net.plan.plan import verify_inputs
     from flowcheck_net.spec.load import load_specs, spec_paths
 
     if directory is None and None in (topology, job, policy):
         raise click.UsageError("give DIRECTORY, or all of --topology, --job and --policy")
     usual = spec_paths(directory or Path())
     specs = load_specs(topology or usual[0], job or usual[1], policy or usual[2])
-    errors = console(stderr=True)
-    with errors.status("planning") as status:
-        plan = make_plan(specs, status.update if errors.is_terminal else None)
-    text = plan_to_json(plan)
+    if checked is not None:
+        verify_inputs(read_plan(checked), specs)
+        click.echo(f"{checked}: made from these files")
+        return
+    before = None if running is None else read_plan(running)
+    asked = _what_if(specs, without, without_link, survive)
+    found = _planned(specs, asked, before, explain=explain and not as_json)
+    text = found.text
     if output is not None:
         write_plan(output, text)
     if as_json:
         click.echo(text, nl=False)
         return
-    _show(console(), plan, proof=explain)
+    _tell_all(found, before, proof=explain)
     if output is not None:
         click.echo(f"written: {output}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The plan, and what there is to say about it."""
+
+    plan: "Plan"
+    usual: "Plan | None"
+    """The plan of the files as they are, where a question was asked and they have one."""
+    reasons: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As it is written to a file."""
+        from flowcheck_net.plan.plan import plan_to_json
+
+        return plan_to_json(self.plan)
+
+
+def _planned(specs: "Specs", asked: "Specs", before: "Plan | None", *, explain: bool) -> _Found:
+    from flowcheck_net.cli.output import console
+    from flowcheck_net.plan.make import make_plan
+    from flowcheck_net.plan.reasons import why
+
+    errors = console(stderr=True)
+    with errors.status("planning") as status:
+        tell = status.update if errors.is_terminal else None
+        plan = make_plan(asked, tell, running=before)
+        usual = None
+        if asked is not specs:
+            with contextlib.suppress(Infeasible):
+                usual = make_plan(specs, tell)
+        return _Found(plan, usual, why(asked, plan) if explain else ())
+
+
+def _what_if(specs: "Specs", without: tuple[str, ...], without_link: tuple[str, ...], survive: int | None) -> "Specs":
+    """The inputs as the questions want them; the same object where nothing is asked."""
+    from flowcheck_net.plan.whatif import surviving, without_devices, without_links
+
+    asked = without_devices(specs, without) if without else specs
+    asked = without_links(asked, without_link) if without_link else asked
+    return asked if survive is None else surviving(asked, survive)
+
+
+def _tell_all(found: _Found, before: "Plan | None", *, proof: bool) -> None:
+    from flowcheck_net.cli.output import console
+    from flowcheck_net.cli.plan_show import comparison_lines, show_reasons
+    from flowcheck_net.plan.compare import compare
+
+    out = console()
+    _show(out, found.plan, proof=proof)
+    if found.reasons:
+        show_reasons(out, found.reasons)
+    for title, other in (("the running plan", before), ("the plan of the files as they are", found.usual)):
+        if other is not None:
+            click.echo(f"against {title}:")
+            for line in comparison_lines(compare(other, found.plan), "that one", "this one"):
+                click.echo(f"  {line}")
+
+
+def read_plan(path: Path) -> "Plan":
+    """A plan file.
+
+    Raises:
+        PlanError: It cannot be read.
+        StalePlan: It is no plan, or was altered.
+    """
+    from flowcheck_net.plan.plan import plan_from_json
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"{path} cannot be read: {error}", hint="give a plan that `flowcheck-net plan -o` wrote"
+        ) from None
+    return plan_from_json(text, str(path))
 
 
 def write_plan(path: Path, text: str) -> None:

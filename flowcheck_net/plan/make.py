@@ -1,6 +1,7 @@
 """Specs -> a checked plan."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.ids import CapturePort, HostName, NodeName, SwitchName
@@ -15,15 +16,17 @@ from flowcheck_net.plan.plan import Fingerprint, Picture, Plan
 from flowcheck_net.plan.problem import PlanningProblem
 from flowcheck_net.plan.solve import Solved, solve
 from flowcheck_net.spec.base import split_end
+from flowcheck_net.spec.fields import field_digests
 from flowcheck_net.spec.load import Specs, fingerprint
 
 
-def make_plan(specs: Specs, progress: Callable[[str], None] | None = None) -> Plan:
+def make_plan(specs: Specs, progress: Callable[[str], None] | None = None, *, running: Plan | None = None) -> Plan:
     """The optimal plan, checked by code that knows nothing of how it was made.
 
     Args:
         specs: The three input files.
         progress: Called with a line of words at each step.
+        running: The plan in force: of equally good plans the one that changes least of it is taken.
 
     Raises:
         Infeasible: No choice of observation points will do; the message names the rings and the limit.
@@ -35,6 +38,8 @@ def make_plan(specs: Specs, progress: Callable[[str], None] | None = None) -> Pl
     job = build_job(specs.job, specs.topology)
     tell("listing what can be watched")
     problem = build_problem(fabric, job, specs.policy)
+    if running is not None:
+        problem = replace(problem, running=_still_there(problem, running))
     solved = solve(problem, progress)
     if solved is None:
         tell("no plan exists: looking for the limit that forbids it")
@@ -51,6 +56,14 @@ def make_plan(specs: Specs, progress: Callable[[str], None] | None = None) -> Pl
     return plan
 
 
+def _still_there(problem: PlanningProblem, running: Plan) -> tuple[tuple[int, int], ...]:
+    """The points of the running plan that may still be chosen."""
+    tap = {one.id: n for n, one in enumerate(problem.taps) if not one.refusals}
+    capture = {(one.switch, one.port): n for n, one in enumerate(problem.captures) if not one.refusals}
+    found = ((tap.get(p.id), capture.get((p.switch, p.capture))) for p in running.points)
+    return tuple(sorted((t, c) for t, c in found if t is not None and c is not None))
+
+
 def _silent(words: str) -> None:
     del words
 
@@ -59,7 +72,7 @@ def _plan(specs: Specs, fabric: Fabric, job: Job, problem: PlanningProblem, solv
     parts = assemble(problem, solved.choice)
     touched = sorted({planned.switch for planned in parts.sessions})
     return Plan(
-        fingerprint=Fingerprint(*fingerprint(specs)),
+        fingerprint=Fingerprint(*fingerprint(specs), field_digests(specs)),
         job=job,
         switches=tuple(fabric.address(switch) for switch in touched),
         points=parts.points,

@@ -151,6 +151,8 @@ class Fingerprint:
     topology: str
     job: str
     policy: str
+    fields: tuple[tuple[str, str], ...] = ()
+    """(``file.field``, short digest) of each field, sorted: to say what changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +221,23 @@ def verify_inputs(plan: Plan, specs: "Specs") -> None:
     """Prove that the plan was made from these very inputs.
 
     Raises:
-        StalePlan: Names each of topology, job and policy that changed since.
+        StalePlan: Names each of topology, job and policy that changed since, and the fields in them.
     """
-    from flowcheck_net.spec.load import fingerprint  # pydantic and YAML only where they are needed
+    from flowcheck_net.spec.fields import changed_fields, field_digests  # pydantic and YAML only where they are needed
+    from flowcheck_net.spec.load import fingerprint
 
-    now = Fingerprint(*fingerprint(specs))
+    now = Fingerprint(*fingerprint(specs), field_digests(specs))
     changed = [name for name in ("topology", "job", "policy") if getattr(now, name) != getattr(plan.fingerprint, name)]
     if changed:
-        raise StalePlan(f"changed since the plan was made: {', '.join(changed)}", hint="run `flowcheck-net plan` again")
+        names = changed_fields(plan.fingerprint.fields, now.fields)
+        listed = ", ".join(names[:_FIELDS_SHOWN]) + (" and more" if len(names) > _FIELDS_SHOWN else "")
+        raise StalePlan(
+            f"changed since the plan was made: {', '.join(changed)}" + (f" ({listed})" if listed else ""),
+            hint="run `flowcheck-net plan` again",
+        )
+
+
+_FIELDS_SHOWN = 6
 
 
 _CURE = "plans are written by `flowcheck-net plan` and never edited; run it again"

@@ -9,7 +9,7 @@ from flowcheck_net.intent import Capabilities, Counted, Direction, SessionLimit
 from flowcheck_net.plan import candidates
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.plan.plan import Plan
-from tests.oracle.plan_simulator import Limits, Simulator
+from tests.oracle.plan_simulator import Assignment, Limits, Simulator
 from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs
 
 _RUNS = 72
@@ -107,7 +107,7 @@ def test_every_stage_is_the_true_optimum(monkeypatch: pytest.MonkeyPatch, block:
             continue
         cost = (plan.cost.duplicate_bytes, plan.cost.mirrored_bytes, plan.cost.sessions, plan.cost.switches)
         assert cost == best, f"seed {seed}"
-        taps = {(p.switch, p.port, p.direction.value): p.capture for p in plan.points}
+        taps: Assignment = {(p.switch, p.port, p.direction.value): p.capture for p in plan.points}
         assert simulator.fits(taps)
         assert simulator.foreseeable(taps)
         assert simulator.covers(taps)
