@@ -57,6 +57,11 @@ def stem(path: Path) -> str:
     return path.name or "capture"
 
 
+def legible(text: str) -> str:
+    """``text`` without what could steer a terminal: names of files and interfaces come from strangers."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
 def _gunzip(data: bytes) -> Content:
     """All members of a gzip file, as far as they are whole."""
     pieces: list[bytes] = []
@@ -89,7 +94,8 @@ def open_content(path: Path) -> Content:
                 regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
                 if regular and file.read(2) != _GZIP_MAGIC:
                     return Content(path)
-                file.seek(0) if regular else None
+                if regular:
+                    file.seek(0)
                 data = file.read()
     except OSError as error:
         raise CaptureError(

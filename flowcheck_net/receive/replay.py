@@ -1,14 +1,14 @@
 """Capture files to records: every packet counted, every fault of a file named with its place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flowcheck_net.errors import CaptureError
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.receive.capture_file import Content, link_type_name, open_content, stem
+from flowcheck_net.receive.capture_file import Content, legible, link_type_name, open_content, stem
 from flowcheck_net.receive.native import Core, FileReport, FileState
-from flowcheck_net.receive.records import Capture, Records
+from flowcheck_net.receive.records import Records
 
 _NO_NAMES = frozenset({"", "-"})
 """A capture that came through a pipe calls its interface "-"."""
@@ -84,7 +84,7 @@ def _note_interfaces(path: Path, report: FileReport, findings: _Findings) -> Non
 def _port_name(path: Path, interface: str, captures: Mapping[str, str]) -> str:
     """The capture port of an interface: as asked for by file or interface name, else its own name, else the file's."""
     own = stem(path) if interface in _NO_NAMES else interface
-    return captures.get(str(path)) or captures.get(own) or own
+    return legible(captures.get(str(path)) or captures.get(own) or own)
 
 
 def _read(core: Core, path: Path, captures: Mapping[str, str], findings: _Findings) -> None:
@@ -101,10 +101,6 @@ def _read(core: Core, path: Path, captures: Mapping[str, str], findings: _Findin
         findings.warnings.append(f"{path}: a capture file without any packet")
 
 
-def _with_drops(capture: Capture, findings: _Findings) -> Capture:
-    return replace(capture, dropped=findings.drops.get(capture.name))
-
-
 def _merged_ports(findings: _Findings) -> list[str]:
     return [
         f"capture port {name} comes from {len(files)} files ({', '.join(files)}) and is counted as one: "
@@ -112,6 +108,10 @@ def _merged_ports(findings: _Findings) -> list[str]:
         for name, files in findings.origins.items()
         if len(files) > 1
     ]
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(map(legible, texts))
 
 
 def replay(paths: Sequence[Path], *, captures: Mapping[str, str] | None = None) -> Records:
@@ -132,22 +132,22 @@ def replay(paths: Sequence[Path], *, captures: Mapping[str, str] | None = None) 
         for path in paths:
             _read(core, path, captures or {}, findings)
         if findings.fatal:
-            raise CaptureError("\n".join(findings.fatal), hint=next(filter(None, findings.hints), ""))
+            raise CaptureError(_lines(findings.fatal), hint=next(filter(None, findings.hints), ""))
         ports = core.captures()
         if not any(port.packets for port in ports):
             raise CaptureError(
-                "\n".join(findings.warnings) or "no capture file given",
+                _lines(findings.warnings) or "no capture file given",
                 hint="was the mirror session up, and was the capture running on the right interface?",
             )
         records = Records(
-            sources=tuple(str(path) for path in paths),
-            warnings=(*findings.incomplete, *findings.warnings, *_merged_ports(findings)),
-            captures=tuple(_with_drops(port, findings) for port in ports),
+            sources=tuple(legible(str(path)) for path in paths),
+            warnings=tuple(map(legible, (*findings.incomplete, *findings.warnings, *_merged_ports(findings)))),
+            captures=tuple(replace(port, dropped=findings.drops.get(port.name)) for port in ports),
             flows=core.flows(),
         )
     if findings.incomplete:
         raise CaptureIncomplete(
-            "\n".join(findings.incomplete),
+            _lines(findings.incomplete),
             records,
             hint="the records hold what is whole; copy the file again",
         )

@@ -40,3 +40,19 @@ def test_inputs_are_spared(files: Path, arguments: str) -> None:
     assert result.exit_code == 2
     assert "would write over an input" in result.output
     assert {path.name: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_names_in_captures_and_of_files_do_not_steer_the_terminal(files: Path) -> None:
+    image = Path("a.pcapng").read_bytes().replace(b"ckpt1:cap0", b"cc\x1b]0;x\x07:p")
+    evil = Path("a\x1b[2J\n.pcapng")
+    evil.write_bytes(image)
+    whole = CliRunner().invoke(cli, ["replay", str(evil), "-o", "evil.json"])
+    cut = Path("b\x1b[2J.pcapng")
+    cut.write_bytes(image[:200])
+    broken = CliRunner().invoke(cli, ["replay", str(cut)])
+    shown = CliRunner().invoke(cli, ["audit", "evil.json", "--plan", "plan.json", "--html", "x.html"])
+    assert whole.exit_code == 0
+    text = whole.output + shown.output + str(broken.exception) + Path("x.html").read_text()
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\N{REPLACEMENT CHARACTER}" in text
