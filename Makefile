@@ -7,7 +7,7 @@ READY := .venv/.ready
 ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
 UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS UBSAN_OPTIONS
-# meson, ninja and cffi-gen-src are found by name
+# meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz bench clean
@@ -45,7 +45,7 @@ contracts: setup ## who may import what, in Python and in C
 	! grep -rnE '^ *(from|import) .*\b_native\b' flowcheck_net --include='*.py' | grep -v '^flowcheck_net/receive/native.py:'
 
 native: setup ## build the C core if a source of it has changed
-	$(BIN)/ninja -C build/cp311 >/dev/null
+	$(BIN)/ninja -C build/cp311 --quiet
 
 test-py: native ## pytest, two workers
 	$(BIN)/python -m pytest -n 2 -q

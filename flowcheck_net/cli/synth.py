@@ -5,18 +5,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.receive.synth_faults import FORMS
+
 if TYPE_CHECKING:
     from flowcheck_net.receive.synth_report import SynthReport
 
 _MAX_PSN = 0xFFFFFF
 
 
-@click.command("synth")
+@click.command("synth", epilog=f"\b\nFaults:\n{FORMS}")
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="pcapng file.")
 @click.option("--iterations", default=3, show_default=True, type=click.IntRange(1), help="Training iterations.")
 @click.option(
-    "--fault", "faults", multiple=True, metavar="SPEC", help="One of the faults above. May be given several times."
+    "--fault", "faults", multiple=True, metavar="SPEC", help="One of the faults below. May be given several times."
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Gradients and random faults follow from it.")
 @click.option(
@@ -48,15 +50,6 @@ def command(
     Examples:
       flowcheck-net synth plan.json -o mirror.pcapng
       flowcheck-net synth plan.json -o mirror.pcapng --fault loss:hop=dp0/0/1,iteration=2,packet=30
-
-    \b
-    Faults:
-      loss:capture=NODE:NIC,rate=R[,counted=yes]
-      loss|duplicate|reorder:hop=GROUP/CHANNEL/INDEX[,iteration=I][,packet=A[-B]][,rate=R][,capture=NODE:NIC][,distance=D]
-      retransmit:hop=GROUP/CHANNEL/INDEX[,iteration=I][,packet=A[-B]][,rate=R][,window=W][,seen=no]
-      foreign:[capture=NODE:NIC][,iteration=I][,packets=N][,source=ADDRESS,destination=ADDRESS]
-      cut|late:[capture=NODE:NIC,]iteration=I,at=PART
-      cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.output import write_file

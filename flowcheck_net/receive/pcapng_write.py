@@ -66,7 +66,6 @@ class PcapngWriter:
         """Open ``path`` for writing, with one interface for each name; raises OSError."""
         self._path = path
         self._partial = path.with_name(path.name + ".part")
-        self._interfaces = interfaces
         self._pending = [section_block(application), *(interface_block(name) for name in interfaces)]
         self._pending_bytes = 0
         self._first = [0] * len(interfaces)

@@ -1,4 +1,4 @@
-"""Records: what was seen, per capture port and flow. One JSON document, versioned, with a digest."""
+"""Records: what was seen, per capture port and flow. ``records_json`` makes one JSON document of them."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -42,7 +42,6 @@ def synthesize(
     faults: Sequence[Fault] = (),
     seed: int = 0,
     start_psn: int = 0,
-    line_rate: float = LINE_RATE,
 ) -> SynthReport:
     """Write the capture of ``iterations`` iterations of the plan's job to ``out`` (pcapng).
 
@@ -53,14 +52,13 @@ def synthesize(
         faults: What goes wrong.
         seed: Gradients and random faults follow from it.
         start_psn: First PSN of every queue pair.
-        line_rate: Bits per second.
 
     Raises:
         SpecError: A fault that does not fit the plan.
         PlanError: A plan without sessions, or whose picture lacks links.
         ReceiveError: The file cannot be written.
     """
-    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn, line_rate)
+    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn)
     try:
         with PcapngWriter(out, synthesis.captures, "flowcheck-net synth") as writer:
             return synthesis.write(writer)
@@ -71,9 +69,7 @@ def synthesize(
 class _Synthesis:
     """One run."""
 
-    def __init__(
-        self, plan: Plan, iterations: int, faults: Sequence[Fault], seed: int, start_psn: int, line_rate: float
-    ) -> None:
+    def __init__(self, plan: Plan, iterations: int, faults: Sequence[Fault], seed: int, start_psn: int) -> None:
         if not plan.sessions:
             raise PlanError("the plan has no mirror sessions: nothing would be captured")
         self._job = plan.job
@@ -86,7 +82,7 @@ class _Synthesis:
         everything = observe(plan, connections, gradients)
         observed = tuple(each for each in everything if each.data or each.answers)
         busiest = max(Counter(one.source.address for one in connections).values(), default=1)
-        gap = max(1, round((plan.job.wire.mtu + _OVERHEAD) * 8e9 / line_rate * busiest))
+        gap = max(1, round((plan.job.wire.mtu + _OVERHEAD) * 8e9 / LINE_RATE * busiest))
         seen = [each.connection for each in observed]
         self._prologue = Schedule(plan.job, seen, gap, prologue=True)
         self._regular = Schedule(plan.job, seen, gap, prologue=False)

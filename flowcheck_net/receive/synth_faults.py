@@ -89,7 +89,8 @@ loss:capture=NODE:NIC,rate=R[,counted=yes]
 loss|duplicate|reorder:hop=GROUP/CHANNEL/INDEX[,iteration=I][,packet=A[-B]][,rate=R][,capture=NODE:NIC][,distance=D]
 retransmit:hop=GROUP/CHANNEL/INDEX[,iteration=I][,packet=A[-B]][,rate=R][,window=W][,seen=no]
 foreign:[capture=NODE:NIC][,iteration=I][,packets=N][,source=ADDRESS,destination=ADDRESS]
-cut|late:[capture=NODE:NIC,]iteration=I,at=PART   or   cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A"""
+cut|late:[capture=NODE:NIC,]iteration=I,at=PART
+cut|late:hop=GROUP/CHANNEL/INDEX,iteration=I,packet=A"""
 
 
 def _number(text: str) -> int:
