@@ -63,10 +63,15 @@ class _Walk:
         return None
 
     def _in_step(self, base: int) -> bool:
-        """Do all messages take the packets of expected ones, whatever their lengths, none being a broadcast?"""
+        """Do all messages take the packets of expected ones, whatever their lengths, none being a broadcast instead?"""
         inside = self.track.between(base, base + self.pattern.span)
-        strange = any(m.bytes in self.broadcasts and not self.pattern.indices_of(m) for m in inside)
-        return not strange and self.track.fit(self.pattern, base).in_step
+        if any(m.bytes in self.broadcasts and not self._agrees(m, base) for m in inside):
+            return False
+        return self.track.fit(self.pattern, base).in_step
+
+    def _agrees(self, message: Message, base: int) -> bool:
+        index = self.pattern.starts.get(message.position - base)
+        return index is not None and self.pattern.agrees(index, message)
 
     def _search(self, message: Message, end: int | None) -> int | None:
         """The base, at any offset of the pattern, that explains most messages of this iteration and the next ones."""

@@ -235,3 +235,11 @@ def test_a_capture_that_begins_inside_an_iteration_of_equal_pieces_is_no_gap(tmp
     report = audited(tmp_path, nccl, elements=[20_010], iterations=1, start_psn=50, faults=late)
     assert Verdict.GAP not in verdicts(report)
     assert not any(i.publishable for i in report.iterations)
+
+
+def test_empty_pieces_of_broadcasts_are_no_iteration_of_other_lengths(tmp_path: Path) -> None:
+    # Channel 1 ends its broadcasts with empty messages; its iterations are an empty message and one of data.
+    nccl = "version: 2.19.3, protocol: LL128, channels: 2, threads: 640"
+    broadcasts = "broadcasts:\n  - {bytes: 50001}\n  - {bytes: 20000}\n  - {bytes: 1000}\n"
+    report = audited(tmp_path, nccl, extra=broadcasts, start_psn=50, mtu=2048)
+    assert verdicts(report) == [Verdict.COVERED] * 6
