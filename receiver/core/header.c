@@ -218,7 +218,7 @@ static enum fck_frame_kind parse_ipv4(struct fck_cursor *cursor, struct fck_pack
 	return parse_transport(cursor, ip[9], packet);
 }
 
-// Steps over extension headers; `*protocol` is what follows them.
+// Steps over extension headers; `*protocol` is what follows them. FCK_FRAME_KINDS: nothing is decided yet, go on.
 static enum fck_frame_kind skip_ipv6_extensions(struct fck_cursor *cursor, uint8_t *protocol)
 {
 	for (int i = 0; i < IPV6_EXTENSIONS; i++) {
@@ -228,7 +228,7 @@ static enum fck_frame_kind skip_ipv6_extensions(struct fck_cursor *cursor, uint8
 		if (*protocol == PROTO_FRAGMENT)
 			return FCK_FRAME_IPV6_FRAGMENT;
 		if (*protocol != PROTO_HOP_BY_HOP && *protocol != PROTO_DESTINATION && *protocol != PROTO_ROUTING)
-			return FCK_FRAME_ROCEV2; // meaning: go on
+			return FCK_FRAME_KINDS;
 		extension = fck_cursor_take(cursor, 8);
 		if (extension == NULL)
 			return short_of(cursor, 8, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
@@ -252,11 +252,9 @@ static enum fck_frame_kind parse_ipv6(struct fck_cursor *cursor, struct fck_pack
 		return FCK_FRAME_MALFORMED_IP;
 	protocol = ip[6];
 	cut_by_ip(cursor, fck_be16(ip + 4), packet);
-	if (protocol != PROTO_UDP) {
-		kind = skip_ipv6_extensions(cursor, &protocol);
-		if (kind != FCK_FRAME_ROCEV2)
-			return kind;
-	}
+	kind = skip_ipv6_extensions(cursor, &protocol);
+	if (kind != FCK_FRAME_KINDS)
+		return kind;
 	note_ecn((uint8_t)(ip[0] << 4 | ip[1] >> 4), packet);
 	packet->key.family = 6;
 	memcpy(packet->key.source, ip + 8, 16);

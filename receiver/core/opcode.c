@@ -3,7 +3,6 @@
 // The opcodes of InfiniBand's base transport header (IBA volume 1, table "OpCode field"): 3 bits transport, 5 bits what.
 #include "packet.h"
 
-#define TRANSPORT_RC 0x00
 #define TRANSPORT_UC 0x20
 #define UC_OPCODES 12 // sends and writes, numbered as those of RC
 
@@ -48,7 +47,7 @@ const struct fck_opcode *fck_opcode_lookup(uint8_t opcode)
 	if (opcode < RC_OPCODES)
 		return &reliable[opcode];
 	if (opcode >= TRANSPORT_UC && opcode < TRANSPORT_UC + UC_OPCODES)
-		return &reliable[opcode - TRANSPORT_UC + TRANSPORT_RC];
+		return &reliable[opcode - TRANSPORT_UC];
 	switch (opcode) {
 	case 0x64:
 		return &datagram;

@@ -55,7 +55,6 @@ int fck_mapped_deliver(
 	interface->last_time = time;
 	if (interface->public.link_type == FCK_LINK_ETHERNET)
 		return fck_frame(core, interface->public.capture, time, packet, captured, original);
-	file->report.other_link++;
 	return fck_frame_foreign(core, interface->public.capture, time, original);
 }
 

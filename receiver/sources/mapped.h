@@ -28,7 +28,6 @@ struct fck_mapped_report {
 	uint64_t size;       // bytes of the file
 	uint64_t offset;     // byte where reading stopped: everything before it was used
 	uint64_t packets;    // handed to the core, or of another link type
-	uint64_t other_link; // of these: packets of interfaces that are not Ethernet
 	const char *reason;  // static text for TRUNCATED and CORRUPT: what is there; else NULL
 };
 

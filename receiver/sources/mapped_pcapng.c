@@ -135,7 +135,7 @@ static struct fck_interface *find_interface(struct fck_mapped *file, uint32_t nu
 	return &file->interfaces[file->section_first + number];
 }
 
-// Packet data at `offset` of the body; what follows it (options) is left in `walk`.
+// Packet data at `offset` of the body.
 static int deliver(
 	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, struct block block,
 	uint32_t offset, uint32_t captured, uint32_t original, uint64_t time
