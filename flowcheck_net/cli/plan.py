@@ -295,17 +295,19 @@ def _hop_words(lane: "Lane", hop: "PlannedHop") -> str:
 
 def _cost_lines(plan: "Plan") -> list[str]:
     from flowcheck_net.model.job import Protocol
+    from flowcheck_net.plan.strategy import bound, strategies
 
     cost = plan.cost
     protocol = plan.job.wire.nccl.protocol
-    overhead = {Protocol.LL: 2.0, Protocol.LL128: 16 / 15, Protocol.SIMPLE: 1.0}[protocol]
     ratio = cost.mirrored_bytes / cost.gradient_bytes
     why = {Protocol.LL: ", as LL sends 2 bytes for 1", Protocol.LL128: ", as LL128 sends 16 bytes for 15"}
     sessions = f"{cost.sessions} session{'s' if cost.sessions != 1 else ''}"
     switches = f"{cost.switches} switch{'es' if cost.switches != 1 else ''}"
+    ways = ", ".join(f"{way.name} {way.ratio:.2f}" for way in strategies(plan))
     return [
         f"mirrored: {cost.mirrored_bytes:,} bytes a step, {ratio:.2f} for each gradient byte"
-        f" (one copy and nothing else: {overhead:.2f}{why.get(protocol, '')})",
+        f" (one copy and nothing else: {bound(plan.job):.2f}{why.get(protocol, '')})",
+        f"by strategy, for each gradient byte: {ways}",
         f"duplicate: {cost.duplicate_bytes:,} bytes a step (hops seen at more than one point)",
         f"programmed: {sessions} on {switches}",
         f"proof: {plan.proof.status}, gap {plan.proof.gap:.2%} ({plan.proof.solver})",

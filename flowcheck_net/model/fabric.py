@@ -96,6 +96,10 @@ class Fabric:
         """All switches, in name order."""
         return tuple(sorted(self._switches))
 
+    def is_switch(self, device: str) -> bool:
+        """Is there a switch of this name?"""
+        return device in self._switches
+
     def address(self, switch: SwitchName) -> SwitchAddress:
         """Platform and management reference of a switch."""
         return self._switches[switch]

@@ -15,6 +15,7 @@ from flowcheck_net.plan.explain import explain
 from flowcheck_net.plan.plan import Fingerprint, Picture, Plan
 from flowcheck_net.plan.problem import PlanningProblem
 from flowcheck_net.plan.solve import Solved, solve
+from flowcheck_net.plan.windows import MessageWindow, message_windows, trimmed
 from flowcheck_net.spec.base import split_end
 from flowcheck_net.spec.fields import field_digests
 from flowcheck_net.spec.load import Specs, fingerprint
@@ -44,7 +45,9 @@ def make_plan(specs: Specs, progress: Callable[[str], None] | None = None, *, ru
     if solved is None:
         tell("no plan exists: looking for the limit that forbids it")
         raise explain(problem).error()
-    plan = _plan(specs, fabric, job, problem, solved)
+    windows = _windows(specs, job, problem, solved)
+    problem = trimmed(problem, job, windows) if specs.policy.strategy == "exact" else problem
+    plan = replace(_plan(specs, fabric, job, problem, solved), windows=windows)
     tell("checking the plan")
     violations = check(plan, problem)
     if violations:
@@ -54,6 +57,13 @@ def make_plan(specs: Specs, progress: Callable[[str], None] | None = None, *, ru
             hint="this is a fault of the planner: report it with the three input files",
         )
     return plan
+
+
+def _windows(specs: Specs, job: Job, problem: PlanningProblem, solved: Solved) -> tuple[MessageWindow, ...]:
+    """What to mirror of each hop; nothing to say where whole ports are mirrored."""
+    if specs.policy.strategy == "port":
+        return ()
+    return message_windows(job, assemble(problem, solved.choice).hops, exact=specs.policy.strategy == "exact")
 
 
 def _still_there(problem: PlanningProblem, running: Plan) -> tuple[tuple[int, int], ...]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from flowcheck_net.model.collectives.tree import is_tree
 from flowcheck_net.model.expect import Expectation, expect
 from flowcheck_net.model.job import Job, RankPlace, TreeEdge
 from flowcheck_net.plan.codec import Codec, FormError
+from flowcheck_net.plan.windows import MessageWindow
 
 if TYPE_CHECKING:
     from flowcheck_net.spec.load import Specs
@@ -172,6 +173,8 @@ class Plan:
     picture: Picture
     loads: tuple[CaptureLoad, ...] = ()
     """The capture ports in use, sorted."""
+    windows: tuple[MessageWindow, ...] = ()
+    """What the switches mirror of each hop, where the policy asks for less than whole ports; sorted."""
 
 
 _ROWS: frozenset[type] = frozenset({RankPlace, TreeEdge, PlannedHop, RingCoverage})
@@ -214,7 +217,23 @@ def expectation(plan: Plan) -> Expectation:
         )
         for hop in plan.hops
     }
-    return expect(plan.job, observed)
+    return _within_windows(plan, expect(plan.job, observed))
+
+
+def _within_windows(plan: Plan, whole: Expectation) -> Expectation:
+    """Of hops with a message window only the messages inside it are expected."""
+    if not plan.windows:
+        return whole
+    windows = {(window.group, window.channel, window.index): window for window in plan.windows}
+    lanes = {(lane.group, lane.channel): lane for lane in plan.job.lanes}
+    hops = []
+    for hop in whole.hops:
+        window, lane = windows.get((hop.group, hop.channel, hop.index)), lanes[hop.group, hop.channel]
+        if window is None:
+            hops.append(hop)
+        else:
+            hops.append(replace(hop, messages=tuple(m for m in hop.messages if window.holds(m, lane))))
+    return replace(whole, hops=tuple(hops))
 
 
 def verify_inputs(plan: Plan, specs: "Specs") -> None:

@@ -79,7 +79,7 @@ def _tap(
         Limit.PATH: between_switches and not vague.issubset(crossing),
         Limit.FOREIGN: _is_taken(site, table, others),
         Limit.MIRROR: site.port in others.destinations,
-        Limit.WINDOW: rules.policy.strategy != "port" and not table.message_window,
+        Limit.WINDOW: rules.policy.strategy != "port" and not _follows(table, rules.job),
     }
     rate = _rate(rules, site, here)
     return Tap(
@@ -95,6 +95,11 @@ def _tap(
     )
 
 
+def _follows(table: Capabilities, job: Job) -> bool:
+    """Can the switch count the messages of a connection? On several queue pairs their order is not to be had."""
+    return table.message_window and job.wire.nccl.qps_per_connection == 1
+
+
 def _is_taken(site: Site, table: Capabilities, others: _ForeignPorts) -> bool:
     """Does somebody else's session watch it, so that ours may not?"""
     if table.source_in_many_sessions:
@@ -106,7 +111,7 @@ def _is_taken(site: Site, table: Capabilities, others: _ForeignPorts) -> bool:
 
 def _is_between_switches(fabric: Fabric, at: SwitchPort) -> bool:
     peer = fabric.peer(at)
-    return peer is not None and peer[0] in fabric.switches
+    return peer is not None and fabric.is_switch(peer[0])
 
 
 def _rate(rules: Rules, site: Site, rows: Iterable[HopRow]) -> int:
