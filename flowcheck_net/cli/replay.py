@@ -12,10 +12,28 @@ if TYPE_CHECKING:
 
     from flowcheck_net.errors import FlowcheckError
     from flowcheck_net.receive.compare import FlowLoss
+    from flowcheck_net.receive.native import Settings
     from flowcheck_net.receive.records import Flow, Records
 
 _FILE = click.Path(path_type=Path, allow_dash=True)
 _RANGES_SHOWN = 8
+_TUNNELS_SHOWN = 16
+
+
+class _GreType(click.ParamType[int]):
+    """A protocol type of GRE, as 0x8949 or 35145."""
+
+    name = "number"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, or click's error."""
+        try:
+            number = int(str(value), 0)
+        except ValueError:
+            number = 0
+        if not 0 < number <= 0xFFFF:
+            self.fail(f"{value!r} is not a number from 1 to 0xffff", param, ctx)
+        return number
 
 
 @click.command("replay")
@@ -35,12 +53,34 @@ _RANGES_SHOWN = 8
     metavar="NAME=FILE",
     help="Capture port of a file, or of an interface named in one, such as ckpt1:cap0=mirror.pcap.",
 )
+@click.option("--check-icrc", is_flag=True, help="Compute the ICRC of RoCEv2 packets; wrong ones belong to no flow.")
+@click.option(
+    "--gre-type",
+    "gre_types",
+    multiple=True,
+    type=_GreType(),
+    help="One more GRE protocol type of mirrored frames (known: 0x6558, 0x88be, 0x22eb, 0x8949).",
+)
+@click.option(
+    "--trimmed-dscp",
+    type=click.IntRange(1, 63),
+    help="DSCP by which switches mark packets whose payload they cut off.",
+)
 def command(
-    files: tuple[Path, ...], output: Path | None, before: tuple[Path, ...], named: tuple[str, ...], *, as_json: bool
+    files: tuple[Path, ...],
+    output: Path | None,
+    before: tuple[Path, ...],
+    named: tuple[str, ...],
+    gre_types: tuple[int, ...],
+    trimmed_dscp: int | None,
+    *,
+    as_json: bool,
+    check_icrc: bool,
 ) -> None:
     """Read pcap and pcapng FILES (plain or gzip, - is standard input) and count what was seen.
 
-    A file that is cut off is used as far as it is whole, and the exit code is then 9.
+    A file that is cut off is used as far as it is whole, and the exit code is then 9. Mirrored frames are taken out of
+    VLAN tags, ERSPAN, GRE and VXLAN.
 
     \b
     Examples:
@@ -51,12 +91,14 @@ def command(
     from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.output import write_file
     from flowcheck_net.receive.compare import compare
+    from flowcheck_net.receive.native import Settings
     from flowcheck_net.receive.records_json import records_to_json
 
     spare_inputs(output, "-o", *files, *before)
     captures = _capture_names(named)
-    after, fault = _replay(files, captures)
-    earlier, fault_before = _replay(before, captures) if before else (None, None)
+    settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
+    after, fault = _replay(files, captures, settings)
+    earlier, fault_before = _replay(before, captures, settings) if before else (None, None)
     if output is not None:
         write_file(output, records_to_json(after) + "\n", "-o")
     losses = compare(earlier, after) if earlier is not None else None
@@ -80,12 +122,14 @@ def _capture_names(named: Iterable[str]) -> dict[str, str]:
     return captures
 
 
-def _replay(files: Sequence[Path], captures: Mapping[str, str]) -> tuple["Records", "FlowcheckError | None"]:
+def _replay(
+    files: Sequence[Path], captures: Mapping[str, str], settings: "Settings"
+) -> tuple["Records", "FlowcheckError | None"]:
     """The records, and the fault to report once they are written."""
     from flowcheck_net.receive.replay import CaptureIncomplete, replay
 
     try:
-        return replay(files, captures=captures), None
+        return replay(files, captures=captures, settings=settings), None
     except CaptureIncomplete as error:
         return error.records, error
 
@@ -110,6 +154,8 @@ def _show(records: "Records", losses: "Sequence[FlowLoss] | None") -> None:
         console(stderr=True).print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     out.print(_flow_table(records))
     out.print(_counter_table(records))
+    if any(capture.tunnels for capture in records.captures):
+        out.print(_tunnel_table(records))
     if losses is not None:
         out.print(_loss_table(losses))
 
@@ -176,6 +222,26 @@ def _add_counts(shown: "Table", kind: str, counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count:
             shown.add_row("", f"{kind} {name}", str(count))
+
+
+def _tunnel_table(records: "Records") -> "Table":
+    """Where mirrored frames come from, the busiest tunnels of each capture."""
+    from flowcheck_net.cli.output import table
+
+    shown = table(
+        "Tunnels",
+        *("capture", "outer source", "kind", "session", "packets", "sequence gaps"),
+        numbers=("session", "packets", "sequence gaps"),
+    )
+    for capture in records.captures:
+        busiest = sorted(capture.tunnels, key=lambda tunnel: -tunnel.packets)
+        for tunnel in busiest[:_TUNNELS_SHOWN]:
+            session = "none" if tunnel.session is None else str(tunnel.session)
+            gaps = "unknown" if tunnel.sequence_gaps is None else str(tunnel.sequence_gaps)
+            shown.add_row(capture.name, tunnel.outer_source, tunnel.kind, session, str(tunnel.packets), gaps)
+        if len(busiest) > _TUNNELS_SHOWN:
+            shown.add_row(capture.name, f"and {len(busiest) - _TUNNELS_SHOWN} more", "", "", "", "")
+    return shown
 
 
 def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":

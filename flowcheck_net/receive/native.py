@@ -4,6 +4,7 @@ import errno
 import ipaddress
 import os
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -13,7 +14,7 @@ from typing import Any, Self
 from flowcheck_net._native import ffi, lib
 from flowcheck_net.errors import CaptureError, ReceiveError
 from flowcheck_net.ids import Address, CapturePort, Qpn
-from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing
+from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing, Tunnel, TunnelKind
 
 _PACKETS_A_CALL = 1_000_000
 """Packets handled without a return to Python: long enough to cost nothing, short enough for Ctrl-C."""
@@ -28,6 +29,24 @@ class FileState(IntEnum):
     FOREIGN = lib.FCK_FILE_FOREIGN
     TRUNCATED = lib.FCK_FILE_TRUNCATED
     CORRUPT = lib.FCK_FILE_CORRUPT
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How packets are to be read."""
+
+    check_icrc: bool = False
+    """Compute the invariant CRC of each RoCEv2 packet. Packets with a wrong one belong to no flow."""
+    gre_types: tuple[int, ...] = ()
+    """More GRE protocol types (1 to 0xffff, at most 8) under which switches send mirrored frames."""
+    trimmed_dscp: int | None = None
+    """DSCP (1 to 63) by which switches mark packets whose payload they cut off; None: they do not."""
+
+    def __post_init__(self) -> None:
+        if len(self.gre_types) > lib.FCK_GRE_TYPES or not all(0 < each <= 0xFFFF for each in self.gre_types):
+            raise ReceiveError(f"GRE types must be at most {lib.FCK_GRE_TYPES} numbers from 1 to 0xffff")
+        if self.trimmed_dscp is not None and not 0 < self.trimmed_dscp < 64:
+            raise ReceiveError(f"a DSCP that marks trimmed packets lies between 1 and 63, not {self.trimmed_dscp}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +109,7 @@ def _names(name_of: Callable[[int], Any], count: int) -> tuple[str, ...]:
 _FRAMES = _names(lib.fck_frame_name, lib.FCK_FRAME_KINDS)
 _ATTRIBUTES = _names(lib.fck_attribute_name, lib.FCK_ATTRIBUTES)
 _CLASSES = _names(lib.fck_class_name, lib.FCK_CLASSES)
+_TUNNELS = tuple(TunnelKind(name) for name in _names(lib.fck_tunnel_name, lib.FCK_TUNNEL_KINDS))
 _CAUSES = tuple(Cause(ffi.string(lib.fck_cause_name(number)).decode()) for number in range(len(Cause)))
 
 
@@ -108,9 +128,18 @@ def _known(value: int) -> int | None:
 class Core:
     """One counting core. Not for use by two threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
+        wanted = settings or Settings()
+        config = ffi.new(
+            "struct fck_config *",
+            {
+                "gre_types": list(wanted.gre_types),
+                "trimmed_dscp": wanted.trimmed_dscp or 0,
+                "check_icrc": wanted.check_icrc,
+            },
+        )
         out = ffi.new("struct fck_core **")
-        _checked(lib.fck_new(ffi.NULL, out), "making the packet counter")
+        _checked(lib.fck_new(config, out), "making the packet counter")
         self._core = out[0]
 
     def __enter__(self) -> Self:
@@ -187,7 +216,8 @@ class Core:
 
     def captures(self) -> tuple[Capture, ...]:
         """Everything counted so far, by capture port in order of name. ``dropped`` is None: only files can say."""
-        found = (self._capture(number) for number in range(lib.fck_capture_count(self._core)))
+        found = [self._capture(number) for number in range(lib.fck_capture_count(self._core))]
+        tunnels = self._tunnels()
         captures = (
             Capture(
                 name=CapturePort(ffi.string(each.name).decode()),
@@ -198,10 +228,27 @@ class Core:
                 last_time=each.last_time,
                 dropped=None,
                 attributes=dict(zip(_ATTRIBUTES, each.attributes, strict=True)),
+                tunnels=tuple(sorted(tunnels[number], key=_tunnel_order)),
             )
-            for each in found
+            for number, each in enumerate(found)
         )
         return tuple(sorted(captures, key=lambda capture: capture.name))
+
+    def _tunnels(self) -> dict[int, list[Tunnel]]:
+        """By number of the capture."""
+        found = defaultdict(list)
+        out = ffi.new("struct fck_tunnel *")
+        for number in range(lib.fck_tunnel_count(self._core)):
+            _checked(lib.fck_tunnel_get(self._core, number, out), "reading a tunnel's counts")
+            tunnel = Tunnel(
+                outer_source=_address(out.family, out.source),
+                kind=_TUNNELS[out.kind],
+                session=_known(out.session),
+                packets=out.packets,
+                sequence_gaps=_known(out.sequence_gaps),
+            )
+            found[out.capture].append(tunnel)
+        return found
 
     def flows(self) -> tuple[Flow, ...]:
         """All flows with their gaps and messages, sorted as the records want them."""
@@ -247,6 +294,10 @@ def _interface(file: Any, number: int) -> Any:  # noqa: ANN401 - cffi
 def _address(family: int, packed: Any) -> Address:  # noqa: ANN401 - a cffi array
     octets = bytes(packed)
     return Address(str(ipaddress.IPv4Address(octets[:4]) if family == 4 else ipaddress.IPv6Address(octets)))
+
+
+def _tunnel_order(tunnel: Tunnel) -> tuple[Address, TunnelKind, int]:
+    return tunnel.outer_source, tunnel.kind, -1 if tunnel.session is None else tunnel.session
 
 
 def _message(row: tuple[int, ...]) -> Message:

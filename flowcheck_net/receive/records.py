@@ -98,6 +98,30 @@ class Flow:
     """Packets of which fewer bytes were captured than the IP header says; counted in ``packets`` too."""
 
 
+class TunnelKind(StrEnum):
+    """How a mirrored frame was wrapped."""
+
+    GRE = "gre"
+    ERSPAN1 = "erspan1"
+    ERSPAN2 = "erspan2"
+    ERSPAN3 = "erspan3"
+    VXLAN = "vxlan"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tunnel:
+    """Mirrored frames that came in outer headers of one sender and session: where they were copied."""
+
+    outer_source: Address
+    """Source of the outer IP header: the switch that mirrors."""
+    kind: TunnelKind
+    session: int | None
+    """ERSPAN session id, VXLAN network id or GRE key; None: the headers have none."""
+    packets: int
+    sequence_gaps: int | None
+    """Sequence numbers never seen: copies lost on the way. None: unknown, there are no numbers or all are 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capture:
     """One capture port: everything that arrived, by name, and what is known to be lost."""
@@ -113,6 +137,8 @@ class Capture:
     """Drops that the capture itself reports; None: unknown."""
     attributes: dict[str, int] = field(default_factory=dict)
     """Other facts about frames: ethernet_broadcast, vlan, ... A frame may have any number of them."""
+    tunnels: tuple[Tunnel, ...] = ()
+    """Sorted by outer source, kind and session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from flowcheck_net.errors import CaptureError
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.receive.capture_file import Content, legible, link_type_name, open_content, stem
-from flowcheck_net.receive.native import Core, FileReport, FileState
+from flowcheck_net.receive.native import Core, FileReport, FileState, Settings
 from flowcheck_net.receive.records import Records
 
 _NO_NAMES = frozenset({"", "-"})
@@ -114,7 +114,9 @@ def _lines(texts: Iterable[str]) -> str:
     return "\n".join(map(legible, texts))
 
 
-def replay(paths: Sequence[Path], *, captures: Mapping[str, str] | None = None) -> Records:
+def replay(
+    paths: Sequence[Path], *, captures: Mapping[str, str] | None = None, settings: Settings | None = None
+) -> Records:
     """Count the packets of capture files as a receiver would have.
 
     A capture port is called as the file calls its interface (pcapng), else as the file without its suffixes.
@@ -122,13 +124,14 @@ def replay(paths: Sequence[Path], *, captures: Mapping[str, str] | None = None) 
     Args:
         paths: pcap or pcapng files in order of time, plain or gzip; ``-`` is standard input.
         captures: capture ports by file (as in ``paths``) or interface name, to be used instead.
+        settings: how to read packets; None: as usual.
 
     Raises:
         CaptureIncomplete: a file is cut off or damaged; the records of all that is whole are in the error.
         CaptureError: a file is missing, empty or no capture file, or no file holds a packet. Names every such file.
     """
     findings = _Findings()
-    with Core() as core:
+    with Core(settings) as core:
         for path in paths:
             _read(core, path, captures or {}, findings)
         if findings.fatal:

@@ -7,7 +7,9 @@
 
 #include "fck.h"
 #include "flow.h"
+#include "icrc.h"
 #include "packet.h"
+#include "tunnel.h"
 
 #define DUPLICATE_WINDOW_NS 1000000
 
@@ -17,6 +19,8 @@ struct fck_core {
 	uint64_t capture_count;
 	uint64_t capture_room;
 	struct fck_flow_table table;
+	struct fck_tunnels tunnels;
+	struct fck_icrc *icrc; // NULL: not to be checked
 	bool refusing; // max_flows was reached
 	bool finished; // results match what was counted
 };
@@ -31,6 +35,14 @@ int fck_new(const struct fck_config *config, struct fck_core **core)
 		made->config = *config;
 	if (made->config.duplicate_window_ns == 0)
 		made->config.duplicate_window_ns = DUPLICATE_WINDOW_NS;
+	if (made->config.check_icrc) {
+		made->icrc = malloc(sizeof(*made->icrc));
+		if (made->icrc == NULL) {
+			free(made);
+			return -ENOMEM;
+		}
+		fck_icrc_init(made->icrc);
+	}
 	*core = made;
 	return 0;
 }
@@ -43,6 +55,8 @@ void fck_free(struct fck_core *core)
 		free((char *)core->captures[i].name);
 	free(core->captures);
 	fck_flow_table_free(&core->table);
+	fck_tunnels_free(&core->tunnels);
+	free(core->icrc);
 	free(core);
 }
 
@@ -102,34 +116,75 @@ static struct fck_flow_state *flow_of(struct fck_core *core, const struct fck_ke
 	return flow;
 }
 
+// Counts the tunnels that a frame came through. -ENOMEM.
+static int note_outers(struct fck_core *core, uint32_t capture, const struct fck_packet *packet)
+{
+	struct fck_capture *counters = &core->captures[capture];
+
+	for (uint32_t i = 0; i < packet->outer_count; i++) {
+		int64_t missing;
+		int rc = fck_tunnels_note(&core->tunnels, capture, &packet->outers[i], &missing);
+
+		if (rc < 0)
+			return rc;
+		counters->attributes[FCK_ATTRIBUTE_TUNNEL_REFUSED] += (uint64_t)rc;
+		counters->attributes[FCK_ATTRIBUTE_ERSPAN_SEQUENCE_GAPS] += (uint64_t)missing; // may be below 0
+	}
+	return 0;
+}
+
+// Is the packet one that a network card would take? Always true where the ICRC is not to be checked.
+static bool sound(const struct fck_core *core, struct fck_capture *counters, const struct fck_packet *packet)
+{
+	enum fck_attribute found;
+
+	if (core->icrc == NULL)
+		return true;
+	found = fck_icrc_judge(core->icrc, packet);
+	counters->attributes[found]++;
+	return found != FCK_ATTRIBUTE_ICRC_BAD;
+}
+
+static int count_packet(struct fck_core *core, struct fck_packet *packet, uint32_t capture, uint64_t time_ns)
+{
+	struct fck_capture *counters = &core->captures[capture];
+	struct fck_flow_state *flow;
+	int rc;
+
+	if (!sound(core, counters, packet))
+		return 0;
+	packet->key.capture = (uint16_t)capture;
+	flow = flow_of(core, &packet->key, &rc);
+	if (flow != NULL)
+		return fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
+	if (rc == 0)
+		counters->attributes[FCK_ATTRIBUTE_FLOW_REFUSED]++;
+	return rc;
+}
+
 int fck_frame(
 	struct fck_core *core, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
 )
 {
-	struct fck_flow_state *flow;
 	struct fck_capture *counters;
 	enum fck_frame_kind kind;
 	struct fck_packet packet;
-	int rc;
+	int outers = 0, rc = 0;
 
 	if (capture >= core->capture_count)
 		return -EINVAL;
 	counters = &core->captures[capture];
 	core->finished = false;
 	count_frame(counters, time_ns, original);
-	kind = fck_parse(data, captured, original, &packet);
+	kind = fck_parse(&core->config, data, captured, original, &packet);
 	counters->frames[kind]++;
 	if (packet.attributes != 0)
 		count_attributes(counters, packet.attributes);
-	if (kind != FCK_FRAME_ROCEV2)
-		return 0;
-	packet.key.capture = (uint16_t)capture;
-	flow = flow_of(core, &packet.key, &rc);
-	if (flow != NULL)
-		return fck_flow_packet(flow, &packet, time_ns, core->config.duplicate_window_ns);
-	if (rc == 0)
-		counters->attributes[FCK_ATTRIBUTE_FLOW_REFUSED]++;
-	return rc;
+	if (packet.outer_count > 0)
+		outers = note_outers(core, capture, &packet);
+	if (kind == FCK_FRAME_ROCEV2)
+		rc = count_packet(core, &packet, capture, time_ns);
+	return rc != 0 ? rc : outers;
 }
 
 int fck_frame_foreign(struct fck_core *core, uint32_t capture, uint64_t time_ns, uint32_t original)
@@ -162,6 +217,19 @@ uint32_t fck_capture_count(const struct fck_core *core)
 uint32_t fck_flow_count(const struct fck_core *core)
 {
 	return (uint32_t)core->table.count;
+}
+
+uint32_t fck_tunnel_count(const struct fck_core *core)
+{
+	return (uint32_t)core->tunnels.count;
+}
+
+int fck_tunnel_get(const struct fck_core *core, uint32_t index, struct fck_tunnel *out)
+{
+	if (index >= core->tunnels.count)
+		return -EINVAL;
+	*out = fck_tunnels_get(&core->tunnels, index);
+	return 0;
 }
 
 int fck_capture_get(const struct fck_core *core, uint32_t index, struct fck_capture *out)

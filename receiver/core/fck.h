@@ -23,17 +23,27 @@ enum fck_log_level { FCK_LOG_INFO = 0, FCK_LOG_WARNING = 1 };
 // `message` is a NUL-terminated line without newline, valid during the call. Never called for an ordinary packet.
 typedef void (*fck_log_fn)(void *context, int level, const char *message);
 
+enum { FCK_GRE_TYPES = 8 };
+
 // All zero is a good configuration.
 struct fck_config {
 	uint32_t max_flows;           // 0: no limit; packets of flows beyond it count as FCK_ATTRIBUTE_FLOW_REFUSED
 	uint64_t duplicate_window_ns; // repeats within this time may be mirror duplicates; 0: 1 000 000 (1 ms)
 	fck_log_fn log;               // may be NULL
 	void *log_context;
+	// More GRE protocol types under which mirrored frames may come; zeros are unused places. Where the frame begins is
+	// found by looking for it. Always known: 0x6558, 0x88be, 0x22eb, 0x8949.
+	uint16_t gre_types[FCK_GRE_TYPES];
+	uint8_t trimmed_dscp; // DSCP by which switches mark packets whose payload they cut off; 0: no such mark
+	uint8_t check_icrc;   // 1: compute the invariant CRC of RoCEv2 packets; bad ones belong to no flow
 };
 
-// What a frame was. Every frame is counted under exactly one of these.
+// What a frame was, the mirrored one inside where the frame is a tunnel's. Every frame is counted under exactly one.
 enum fck_frame_kind {
 	FCK_FRAME_ROCEV2,                // UDP 4791 with a complete BTH
+	FCK_FRAME_TRIMMED,               // UDP whose payload a switch cut off, by `trimmed_dscp`: unsupported
+	FCK_FRAME_ROCEV1,                // ethertype 0x8915: unsupported
+	FCK_FRAME_UET,                   // Ultra Ethernet Transport, UDP 4793: unsupported
 	FCK_FRAME_ARP,
 	FCK_FRAME_PTP,                   // ethertype 0x88f7, or UDP port 319 / 320
 	FCK_FRAME_LLDP,
@@ -44,22 +54,25 @@ enum fck_frame_kind {
 	FCK_FRAME_ICMPV6,
 	FCK_FRAME_TCP,
 	FCK_FRAME_UDP_OTHER,
-	FCK_FRAME_GRE,                   // GRE, ERSPAN included: not opened
+	FCK_FRAME_GRE,                   // GRE in which no mirrored frame was found
 	FCK_FRAME_IP_OTHER,
 	FCK_FRAME_ETHERTYPE_OTHER,       // a third VLAN tag too
 	FCK_FRAME_LINK_TYPE_UNSUPPORTED, // not Ethernet, see fck_frame_foreign()
 	FCK_FRAME_MALFORMED_ETHERNET,    // shorter than its header
 	FCK_FRAME_MALFORMED_IP,          // version, header length or total length contradict each other
 	FCK_FRAME_MALFORMED_UDP,         // UDP length below 8 or beyond the IP payload
+	FCK_FRAME_MALFORMED_TUNNEL,      // GRE, ERSPAN or VXLAN header longer than the IP payload
 	FCK_FRAME_MALFORMED_BTH,         // UDP payload too short for the BTH, its extension headers, padding and ICRC
 	FCK_FRAME_TRUNCATED_ETHERNET,    // the capture ends inside the Ethernet header or its tags
 	FCK_FRAME_TRUNCATED_IP,          // the capture ends inside the IP header or its extension headers
 	FCK_FRAME_TRUNCATED_UDP,         // the capture ends inside the UDP header
+	FCK_FRAME_TRUNCATED_TUNNEL,      // the capture ends inside the GRE, ERSPAN or VXLAN header
 	FCK_FRAME_TRUNCATED_BTH,         // the capture ends inside the BTH
 	FCK_FRAME_KINDS
 };
 
-// Other facts about frames. A frame may have any number of them; they are no part of the sum above.
+// Other facts about frames. A frame may have any number of them; they are no part of the sum above. In a tunnel they are
+// facts about the mirrored frame inside.
 enum fck_attribute {
 	FCK_ATTRIBUTE_ETHERNET_BROADCAST,
 	FCK_ATTRIBUTE_ETHERNET_MULTICAST, // broadcast not included
@@ -68,8 +81,33 @@ enum fck_attribute {
 	FCK_ATTRIBUTE_TRUNCATED,          // fewer bytes captured than the IP header says
 	FCK_ATTRIBUTE_ECN_CE,             // RoCEv2 packet marked "congestion experienced"
 	FCK_ATTRIBUTE_FLOW_REFUSED,       // RoCEv2 packet counted but in no flow: max_flows reached
+	FCK_ATTRIBUTE_ENCAPSULATED_GRE,     // taken out of GRE (0x6558, 0x8949 or a type of `gre_types`)
+	FCK_ATTRIBUTE_ENCAPSULATED_ERSPAN1, // 0x88be without a sequence number
+	FCK_ATTRIBUTE_ENCAPSULATED_ERSPAN2,
+	FCK_ATTRIBUTE_ENCAPSULATED_ERSPAN3,
+	FCK_ATTRIBUTE_ENCAPSULATED_VXLAN,
+	FCK_ATTRIBUTE_ENCAPSULATED_TOO_DEEP, // a third tunnel: not opened
+	FCK_ATTRIBUTE_ERSPAN_TRUNCATED,      // the switch says that it cut the frame
+	FCK_ATTRIBUTE_ERSPAN_BAD_FRAME,      // the switch says that the frame had a CRC or alignment error
+	FCK_ATTRIBUTE_ERSPAN_SEQUENCE_GAPS,  // no frames but what lacks: sequence numbers of ERSPAN and GRE never seen
+	FCK_ATTRIBUTE_TUNNEL_REFUSED,        // outer header counted but in no tunnel: FCK_TUNNEL_LIMIT reached
+	FCK_ATTRIBUTE_ICRC_VALID,     // with `check_icrc` each RoCEv2 packet is one of these three
+	FCK_ATTRIBUTE_ICRC_BAD,       // in no flow: a network card would drop it
+	FCK_ATTRIBUTE_ICRC_UNCHECKED, // not captured whole, or with IPv4 options or IPv6 extension headers
 	FCK_ATTRIBUTES
 };
+
+// In the order of FCK_ATTRIBUTE_ENCAPSULATED_*.
+enum fck_tunnel_kind {
+	FCK_TUNNEL_GRE,
+	FCK_TUNNEL_ERSPAN1,
+	FCK_TUNNEL_ERSPAN2,
+	FCK_TUNNEL_ERSPAN3,
+	FCK_TUNNEL_VXLAN,
+	FCK_TUNNEL_KINDS
+};
+
+enum { FCK_TUNNEL_LIMIT = 4096 };
 
 // What a RoCEv2 packet was. Every RoCEv2 packet of a flow is counted under exactly one of these.
 enum fck_class {
@@ -100,6 +138,17 @@ struct fck_capture {
 	uint64_t last_time;
 	uint64_t frames[FCK_FRAME_KINDS]; // their sum is `packets`
 	uint64_t attributes[FCK_ATTRIBUTES];
+};
+
+// Outer headers of one sender and session at one capture.
+struct fck_tunnel {
+	uint32_t capture;
+	uint32_t family;
+	uint8_t source[16]; // as in struct fck_flow
+	uint32_t kind;      // enum fck_tunnel_kind
+	int64_t session;    // ERSPAN session id, VXLAN network id, GRE key; -1: none
+	uint64_t packets;
+	int64_t sequence_gaps; // sequence numbers never seen; -1: unknown, there are none or all are 0
 };
 
 // A position is a PSN unwrapped to 64 bits: the first request packet of a flow has position == PSN. It is below zero
@@ -191,16 +240,20 @@ int fck_finish(struct fck_core *core);
 
 uint32_t fck_capture_count(const struct fck_core *core);
 uint32_t fck_flow_count(const struct fck_core *core);
+uint32_t fck_tunnel_count(const struct fck_core *core);
 // -EINVAL: no such index.
 int fck_capture_get(const struct fck_core *core, uint32_t index, struct fck_capture *out);
 // In the order in which the flows appeared. -EINVAL: no such index, or fck_finish() not called since the last frame.
 int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *out);
+// In the order in which the tunnels appeared. -EINVAL: no such index.
+int fck_tunnel_get(const struct fck_core *core, uint32_t index, struct fck_tunnel *out);
 
 // Names as they stand in the records, such as "rocev2" or "clear_to_send"; NULL: no such number.
 const char *fck_frame_name(uint32_t kind);
 const char *fck_attribute_name(uint32_t attribute);
 const char *fck_class_name(uint32_t packet_class);
 const char *fck_cause_name(uint32_t cause);
+const char *fck_tunnel_name(uint32_t kind);
 
 // The position nearest to `reference` that has this 24-bit PSN.
 int64_t fck_psn_unwrap(int64_t reference, uint32_t psn);

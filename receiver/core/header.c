@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From Ethernet to the RDMA payload. Lengths come from the IP and UDP headers, never from the frame: what follows the IP
+// From Ethernet to the transport header. Lengths come from the IP and UDP headers, never from the frame: what follows the IP
 // packet (padding, FCS) is not looked at, and what a truncated mirror copy lacks is not read.
 #include <string.h>
 
@@ -16,6 +16,7 @@
 #define ETHERTYPE_IPV6 0x86dd
 #define ETHERTYPE_LLDP 0x88cc
 #define ETHERTYPE_PTP 0x88f7
+#define ETHERTYPE_ROCEV1 0x8915
 #define VLAN_TAGS 2
 
 #define IPV4_SIZE 20
@@ -36,107 +37,16 @@
 #define UDP_SIZE 8
 #define UDP_PORT_PTP_EVENT 319
 #define UDP_PORT_PTP_GENERAL 320
+#define UDP_PORT_VXLAN 4789
 #define UDP_PORT_ROCEV2 4791
+#define UDP_PORT_UET 4793
 
-#define BTH_SIZE 12
-#define QP_SETUP 1 // the general services interface: connection management
-#define AETH_CODE_MASK 0x60
-#define AETH_RNR_NAK 0x20
-#define AETH_NAK 0x60
-#define RETH_LENGTH_OFFSET 12
-#define LL_LINE 16
-#define LL_FLAG_1 4
-#define LL_FLAG_2 12
-#define CLEAR_TO_SEND_SMALL 32 // NCCL up to 2.19
-#define CLEAR_TO_SEND_LARGE 64 // NCCL from 2.20
-#define OPCODE_WRITE_ONLY 10
-
-#define ATTRIBUTE(name) (1u << FCK_ATTRIBUTE_##name)
-
-// A header of `size` bytes was not captured: is it the frame or the capture that ends too early?
-static enum fck_frame_kind short_of(
-	const struct fck_cursor *cursor, uint32_t size, enum fck_frame_kind malformed, enum fck_frame_kind truncated
-)
-{
-	return size > cursor->wire ? malformed : truncated;
-}
-
-static int64_t ll_flag(const struct fck_cursor *payload)
-{
-	uint32_t flag;
-
-	if (payload->captured < LL_LINE)
-		return -1;
-	flag = fck_le32(payload->data + LL_FLAG_1);
-	if (flag == 0 || flag != fck_le32(payload->data + LL_FLAG_2))
-		return -1;
-	return flag;
-}
-
-// An acknowledge is an ACK, a NAK or a "receiver not ready"; a small write without immediate is NCCL's clear to send.
-static void refine_class(struct fck_packet *packet, const uint8_t *extension)
-{
-	if (packet->info.aeth) {
-		uint8_t code = extension[0] & AETH_CODE_MASK;
-
-		if (code == AETH_NAK)
-			packet->info.packet_class = FCK_CLASS_NAK;
-		else if (code == AETH_RNR_NAK)
-			packet->info.packet_class = FCK_CLASS_RNR_NAK;
-	}
-	if (packet->info.reth) {
-		packet->has_reth = true;
-		packet->reth_length = fck_be32(extension + RETH_LENGTH_OFFSET);
-		if (packet->opcode == OPCODE_WRITE_ONLY &&
-		    (packet->reth_length == CLEAR_TO_SEND_SMALL || packet->reth_length == CLEAR_TO_SEND_LARGE))
-			packet->info.packet_class = FCK_CLASS_CLEAR_TO_SEND;
-	}
-	if (packet->info.immediate)
-		packet->immediate = fck_le32(extension + packet->info.extension - 4);
-}
-
-// Behind the BTH: extension headers, payload, padding, ICRC.
-static enum fck_frame_kind parse_extension(struct fck_cursor *cursor, uint32_t padding, struct fck_packet *packet)
-{
-	uint32_t size = packet->info.extension;
-	uint32_t behind = padding + FCK_ICRC_SIZE;
-	const uint8_t *extension;
-
-	if (cursor->wire < size + behind)
-		return FCK_FRAME_MALFORMED_BTH;
-	packet->length = cursor->wire - size - behind;
-	if (cursor->captured == cursor->wire) {
-		packet->has_icrc = true;
-		packet->icrc = fck_be32(cursor->data + cursor->wire - FCK_ICRC_SIZE);
-	}
-	extension = fck_cursor_take(cursor, size);
-	if (extension == NULL)
-		return FCK_FRAME_ROCEV2; // as far as known: the class by its opcode alone
-	refine_class(packet, extension);
-	fck_cursor_cut(cursor, packet->length);
-	packet->ll_flag = ll_flag(cursor);
-	return FCK_FRAME_ROCEV2;
-}
-
-static enum fck_frame_kind parse_bth(struct fck_cursor *cursor, struct fck_packet *packet)
-{
-	const uint8_t *bth = fck_cursor_take(cursor, BTH_SIZE);
-	bool version_0;
-
-	if (bth == NULL)
-		return short_of(cursor, BTH_SIZE, FCK_FRAME_MALFORMED_BTH, FCK_FRAME_TRUNCATED_BTH);
-	version_0 = (bth[1] & 0x0f) == 0;
-	packet->opcode = bth[0];
-	packet->info = *fck_opcode_lookup(version_0 ? bth[0] : UINT8_MAX);
-	packet->key.dest_qp = fck_be24(bth + 5);
-	packet->psn = fck_be24(bth + 9);
-	if (packet->key.dest_qp == QP_SETUP) {
-		packet->info.packet_class = FCK_CLASS_SETUP;
-		packet->info.request = false;
-		packet->info.reth = packet->info.aeth = packet->info.immediate = false;
-	}
-	return parse_extension(cursor, bth[1] >> 4 & 3, packet);
-}
+// Facts that a tunnel's frame keeps when the frame inside is looked at. That the outer packet was cut holds until the
+// inner IP header says more.
+#define OUTER_ATTRIBUTES                                                                                                 \
+	(FCK_ATTRIBUTE(ENCAPSULATED_GRE) | FCK_ATTRIBUTE(ENCAPSULATED_ERSPAN1) | FCK_ATTRIBUTE(ENCAPSULATED_ERSPAN2) |     \
+	 FCK_ATTRIBUTE(ENCAPSULATED_ERSPAN3) | FCK_ATTRIBUTE(ENCAPSULATED_VXLAN) | FCK_ATTRIBUTE(ERSPAN_TRUNCATED) |       \
+	 FCK_ATTRIBUTE(ERSPAN_BAD_FRAME) | FCK_ATTRIBUTE(TRUNCATED))
 
 static enum fck_frame_kind parse_udp(struct fck_cursor *cursor, struct fck_packet *packet)
 {
@@ -145,7 +55,7 @@ static enum fck_frame_kind parse_udp(struct fck_cursor *cursor, struct fck_packe
 	uint32_t length;
 
 	if (udp == NULL)
-		return short_of(cursor, UDP_SIZE, FCK_FRAME_MALFORMED_UDP, FCK_FRAME_TRUNCATED_UDP);
+		return fck_short_of(cursor, UDP_SIZE, FCK_FRAME_MALFORMED_UDP, FCK_FRAME_TRUNCATED_UDP);
 	port = fck_be16(udp + 2);
 	length = fck_be16(udp + 4);
 	if (length < UDP_SIZE || length - UDP_SIZE > cursor->wire)
@@ -153,7 +63,11 @@ static enum fck_frame_kind parse_udp(struct fck_cursor *cursor, struct fck_packe
 	fck_cursor_cut(cursor, length - UDP_SIZE);
 	switch (port) {
 	case UDP_PORT_ROCEV2:
-		return parse_bth(cursor, packet);
+		return fck_parse_bth(cursor, packet);
+	case UDP_PORT_VXLAN:
+		return fck_parse_vxlan(cursor, packet);
+	case UDP_PORT_UET:
+		return FCK_FRAME_UET;
 	case UDP_PORT_PTP_EVENT:
 	case UDP_PORT_PTP_GENERAL:
 		return FCK_FRAME_PTP;
@@ -162,10 +76,17 @@ static enum fck_frame_kind parse_udp(struct fck_cursor *cursor, struct fck_packe
 	}
 }
 
-static enum fck_frame_kind parse_transport(struct fck_cursor *cursor, uint8_t protocol, struct fck_packet *packet)
+static enum fck_frame_kind parse_transport(
+	struct fck_cursor *cursor, const struct fck_config *config, uint8_t protocol, uint8_t traffic_class,
+	struct fck_packet *packet
+)
 {
+	if ((traffic_class & 3) == ECN_CE)
+		packet->attributes |= FCK_ATTRIBUTE(ECN_CE);
 	switch (protocol) {
 	case PROTO_UDP:
+		if (config->trimmed_dscp != 0 && config->trimmed_dscp == traffic_class >> 2)
+			return FCK_FRAME_TRIMMED;
 		return parse_udp(cursor, packet);
 	case PROTO_TCP:
 		return FCK_FRAME_TCP;
@@ -174,7 +95,7 @@ static enum fck_frame_kind parse_transport(struct fck_cursor *cursor, uint8_t pr
 	case PROTO_ICMPV6:
 		return FCK_FRAME_ICMPV6;
 	case PROTO_GRE:
-		return FCK_FRAME_GRE;
+		return fck_parse_gre(cursor, config, packet);
 	default:
 		return FCK_FRAME_IP_OTHER;
 	}
@@ -185,23 +106,20 @@ static void cut_by_ip(struct fck_cursor *cursor, uint32_t wire, struct fck_packe
 {
 	fck_cursor_cut(cursor, wire);
 	packet->truncated = cursor->captured < wire;
+	packet->attributes &= ~FCK_ATTRIBUTE(TRUNCATED);
 	if (packet->truncated)
-		packet->attributes |= ATTRIBUTE(TRUNCATED);
+		packet->attributes |= FCK_ATTRIBUTE(TRUNCATED);
 }
 
-static void note_ecn(uint8_t traffic_class, struct fck_packet *packet)
-{
-	if ((traffic_class & 3) == ECN_CE)
-		packet->attributes |= ATTRIBUTE(ECN_CE);
-}
-
-static enum fck_frame_kind parse_ipv4(struct fck_cursor *cursor, struct fck_packet *packet)
+static enum fck_frame_kind parse_ipv4(
+	struct fck_cursor *cursor, const struct fck_config *config, struct fck_packet *packet
+)
 {
 	const uint8_t *ip = fck_cursor_take(cursor, IPV4_SIZE);
 	uint32_t header, total;
 
 	if (ip == NULL)
-		return short_of(cursor, IPV4_SIZE, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
+		return fck_short_of(cursor, IPV4_SIZE, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
 	header = (ip[0] & 0x0fu) * 4;
 	total = fck_be16(ip + 2);
 	if (ip[0] >> 4 != 4 || header < IPV4_SIZE || total < header)
@@ -211,11 +129,11 @@ static enum fck_frame_kind parse_ipv4(struct fck_cursor *cursor, struct fck_pack
 		return FCK_FRAME_IPV4_FRAGMENT;
 	if (fck_cursor_take(cursor, header - IPV4_SIZE) == NULL)
 		return FCK_FRAME_TRUNCATED_IP;
-	note_ecn(ip[1], packet);
+	packet->ip = ip;
 	packet->key.family = 4;
 	memcpy(packet->key.source, ip + 12, 4);
 	memcpy(packet->key.destination, ip + 16, 4);
-	return parse_transport(cursor, ip[9], packet);
+	return parse_transport(cursor, config, ip[9], ip[1], packet);
 }
 
 // Steps over extension headers; `*protocol` is what follows them. FCK_FRAME_KINDS: nothing is decided yet, go on.
@@ -231,7 +149,7 @@ static enum fck_frame_kind skip_ipv6_extensions(struct fck_cursor *cursor, uint8
 			return FCK_FRAME_KINDS;
 		extension = fck_cursor_take(cursor, 8);
 		if (extension == NULL)
-			return short_of(cursor, 8, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
+			return fck_short_of(cursor, 8, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
 		rest = extension[1] * 8u;
 		if (!fck_cursor_skip(cursor, rest))
 			return FCK_FRAME_MALFORMED_IP;
@@ -240,14 +158,16 @@ static enum fck_frame_kind skip_ipv6_extensions(struct fck_cursor *cursor, uint8
 	return FCK_FRAME_IP_OTHER;
 }
 
-static enum fck_frame_kind parse_ipv6(struct fck_cursor *cursor, struct fck_packet *packet)
+static enum fck_frame_kind parse_ipv6(
+	struct fck_cursor *cursor, const struct fck_config *config, struct fck_packet *packet
+)
 {
 	const uint8_t *ip = fck_cursor_take(cursor, IPV6_SIZE);
 	enum fck_frame_kind kind;
 	uint8_t protocol;
 
 	if (ip == NULL)
-		return short_of(cursor, IPV6_SIZE, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
+		return fck_short_of(cursor, IPV6_SIZE, FCK_FRAME_MALFORMED_IP, FCK_FRAME_TRUNCATED_IP);
 	if (ip[0] >> 4 != 6)
 		return FCK_FRAME_MALFORMED_IP;
 	protocol = ip[6];
@@ -255,11 +175,11 @@ static enum fck_frame_kind parse_ipv6(struct fck_cursor *cursor, struct fck_pack
 	kind = skip_ipv6_extensions(cursor, &protocol);
 	if (kind != FCK_FRAME_KINDS)
 		return kind;
-	note_ecn((uint8_t)(ip[0] << 4 | ip[1] >> 4), packet);
+	packet->ip = ip;
 	packet->key.family = 6;
 	memcpy(packet->key.source, ip + 8, 16);
 	memcpy(packet->key.destination, ip + 24, 16);
-	return parse_transport(cursor, protocol, packet);
+	return parse_transport(cursor, config, protocol, (uint8_t)(ip[0] << 4 | ip[1] >> 4), packet);
 }
 
 static uint32_t address_attributes(const uint8_t *destination)
@@ -269,51 +189,74 @@ static uint32_t address_attributes(const uint8_t *destination)
 	if ((destination[0] & 1) == 0)
 		return 0;
 	if (memcmp(destination, broadcast, sizeof(broadcast)) == 0)
-		return ATTRIBUTE(ETHERNET_BROADCAST);
-	return ATTRIBUTE(ETHERNET_MULTICAST);
+		return FCK_ATTRIBUTE(ETHERNET_BROADCAST);
+	return FCK_ATTRIBUTE(ETHERNET_MULTICAST);
 }
 
-static enum fck_frame_kind parse_ethertype(struct fck_cursor *cursor, uint16_t ethertype, struct fck_packet *packet)
+static enum fck_frame_kind parse_ethertype(
+	struct fck_cursor *cursor, const struct fck_config *config, uint16_t ethertype, struct fck_packet *packet
+)
 {
 	if (ethertype < ETHERTYPE_SMALLEST)
 		return FCK_FRAME_LLC;
 	switch (ethertype) {
 	case ETHERTYPE_IPV4:
-		return parse_ipv4(cursor, packet);
+		return parse_ipv4(cursor, config, packet);
 	case ETHERTYPE_IPV6:
-		return parse_ipv6(cursor, packet);
+		return parse_ipv6(cursor, config, packet);
 	case ETHERTYPE_ARP:
 		return FCK_FRAME_ARP;
 	case ETHERTYPE_LLDP:
 		return FCK_FRAME_LLDP;
 	case ETHERTYPE_PTP:
 		return FCK_FRAME_PTP;
+	case ETHERTYPE_ROCEV1:
+		return FCK_FRAME_ROCEV1;
 	default:
 		return FCK_FRAME_ETHERTYPE_OTHER;
 	}
 }
 
-enum fck_frame_kind fck_parse(const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet)
+static enum fck_frame_kind parse_ethernet(
+	struct fck_cursor *cursor, const struct fck_config *config, struct fck_packet *packet
+)
 {
-	struct fck_cursor cursor = {data, captured, original > captured ? original : captured};
-	const uint8_t *ethernet = fck_cursor_take(&cursor, ETHERNET_SIZE);
+	const uint8_t *ethernet = fck_cursor_take(cursor, ETHERNET_SIZE);
 	uint16_t ethertype;
 	int tags = 0;
 
-	*packet = (struct fck_packet){.immediate = -1, .ll_flag = -1};
 	if (ethernet == NULL)
-		return short_of(&cursor, ETHERNET_SIZE, FCK_FRAME_MALFORMED_ETHERNET, FCK_FRAME_TRUNCATED_ETHERNET);
-	packet->attributes = address_attributes(ethernet);
+		return fck_short_of(cursor, ETHERNET_SIZE, FCK_FRAME_MALFORMED_ETHERNET, FCK_FRAME_TRUNCATED_ETHERNET);
+	packet->attributes |= address_attributes(ethernet);
 	ethertype = fck_be16(ethernet + 12);
 	while ((ethertype == ETHERTYPE_VLAN || ethertype == ETHERTYPE_QINQ) && tags < VLAN_TAGS) {
-		const uint8_t *tag = fck_cursor_take(&cursor, 4);
+		const uint8_t *tag = fck_cursor_take(cursor, 4);
 
 		if (tag == NULL)
-			return short_of(&cursor, 4, FCK_FRAME_MALFORMED_ETHERNET, FCK_FRAME_TRUNCATED_ETHERNET);
+			return fck_short_of(cursor, 4, FCK_FRAME_MALFORMED_ETHERNET, FCK_FRAME_TRUNCATED_ETHERNET);
 		ethertype = fck_be16(tag + 2);
 		tags++;
 	}
 	if (tags > 0)
-		packet->attributes |= tags == 1 ? ATTRIBUTE(VLAN) : ATTRIBUTE(VLAN_STACKED);
-	return parse_ethertype(&cursor, ethertype, packet);
+		packet->attributes |= tags == 1 ? FCK_ATTRIBUTE(VLAN) : FCK_ATTRIBUTE(VLAN_STACKED);
+	return parse_ethertype(cursor, config, ethertype, packet);
+}
+
+enum fck_frame_kind fck_parse(
+	const struct fck_config *config, const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet
+)
+{
+	struct fck_cursor cursor = {data, captured, original > captured ? original : captured};
+	enum fck_frame_kind kind;
+
+	memset(packet, 0, offsetof(struct fck_packet, outers));
+	packet->immediate = packet->ll_flag = -1;
+	kind = parse_ethernet(&cursor, config, packet);
+	while (kind == FCK_FRAME_INSIDE) { // ends: only FCK_OUTERS headers are taken off
+		packet->attributes &= OUTER_ATTRIBUTES;
+		packet->truncated = false;
+		packet->key = (struct fck_key){0};
+		kind = parse_ethernet(&cursor, config, packet);
+	}
+	return kind;
 }

@@ -7,6 +7,9 @@
 
 static const char *const frame_names[FCK_FRAME_KINDS] = {
 	[FCK_FRAME_ROCEV2] = "rocev2",
+	[FCK_FRAME_TRIMMED] = "trimmed",
+	[FCK_FRAME_ROCEV1] = "rocev1",
+	[FCK_FRAME_UET] = "uet",
 	[FCK_FRAME_ARP] = "arp",
 	[FCK_FRAME_PTP] = "ptp",
 	[FCK_FRAME_LLDP] = "lldp",
@@ -24,10 +27,12 @@ static const char *const frame_names[FCK_FRAME_KINDS] = {
 	[FCK_FRAME_MALFORMED_ETHERNET] = "malformed_ethernet",
 	[FCK_FRAME_MALFORMED_IP] = "malformed_ip",
 	[FCK_FRAME_MALFORMED_UDP] = "malformed_udp",
+	[FCK_FRAME_MALFORMED_TUNNEL] = "malformed_tunnel",
 	[FCK_FRAME_MALFORMED_BTH] = "malformed_bth",
 	[FCK_FRAME_TRUNCATED_ETHERNET] = "truncated_ethernet",
 	[FCK_FRAME_TRUNCATED_IP] = "truncated_ip",
 	[FCK_FRAME_TRUNCATED_UDP] = "truncated_udp",
+	[FCK_FRAME_TRUNCATED_TUNNEL] = "truncated_tunnel",
 	[FCK_FRAME_TRUNCATED_BTH] = "truncated_bth",
 };
 
@@ -39,6 +44,19 @@ static const char *const attribute_names[FCK_ATTRIBUTES] = {
 	[FCK_ATTRIBUTE_TRUNCATED] = "truncated",
 	[FCK_ATTRIBUTE_ECN_CE] = "ecn_ce",
 	[FCK_ATTRIBUTE_FLOW_REFUSED] = "flow_refused",
+	[FCK_ATTRIBUTE_ENCAPSULATED_GRE] = "encapsulated_gre",
+	[FCK_ATTRIBUTE_ENCAPSULATED_ERSPAN1] = "encapsulated_erspan1",
+	[FCK_ATTRIBUTE_ENCAPSULATED_ERSPAN2] = "encapsulated_erspan2",
+	[FCK_ATTRIBUTE_ENCAPSULATED_ERSPAN3] = "encapsulated_erspan3",
+	[FCK_ATTRIBUTE_ENCAPSULATED_VXLAN] = "encapsulated_vxlan",
+	[FCK_ATTRIBUTE_ENCAPSULATED_TOO_DEEP] = "encapsulated_too_deep",
+	[FCK_ATTRIBUTE_ERSPAN_TRUNCATED] = "erspan_truncated",
+	[FCK_ATTRIBUTE_ERSPAN_BAD_FRAME] = "erspan_bad_frame",
+	[FCK_ATTRIBUTE_ERSPAN_SEQUENCE_GAPS] = "erspan_sequence_gaps",
+	[FCK_ATTRIBUTE_TUNNEL_REFUSED] = "tunnel_refused",
+	[FCK_ATTRIBUTE_ICRC_VALID] = "icrc_valid",
+	[FCK_ATTRIBUTE_ICRC_BAD] = "icrc_bad",
+	[FCK_ATTRIBUTE_ICRC_UNCHECKED] = "icrc_unchecked",
 };
 
 static const char *const class_names[FCK_CLASSES] = {
@@ -64,6 +82,14 @@ static const char *const cause_names[] = {
 	[FCK_CAUSE_CAPTURE_END] = "capture_end",
 };
 
+static const char *const tunnel_names[FCK_TUNNEL_KINDS] = {
+	[FCK_TUNNEL_GRE] = "gre",
+	[FCK_TUNNEL_ERSPAN1] = "erspan1",
+	[FCK_TUNNEL_ERSPAN2] = "erspan2",
+	[FCK_TUNNEL_ERSPAN3] = "erspan3",
+	[FCK_TUNNEL_VXLAN] = "vxlan",
+};
+
 const char *fck_frame_name(uint32_t kind)
 {
 	return kind < FCK_FRAME_KINDS ? frame_names[kind] : NULL;
@@ -82,4 +108,9 @@ const char *fck_class_name(uint32_t packet_class)
 const char *fck_cause_name(uint32_t cause)
 {
 	return cause < sizeof(cause_names) / sizeof(cause_names[0]) ? cause_names[cause] : NULL;
+}
+
+const char *fck_tunnel_name(uint32_t kind)
+{
+	return kind < FCK_TUNNEL_KINDS ? tunnel_names[kind] : NULL;
 }

@@ -7,10 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cursor.h"
 #include "fck.h"
 
+#define FCK_ATTRIBUTE(name) (1u << FCK_ATTRIBUTE_##name)
 #define FCK_PSN_MASK 0xffffffu
 #define FCK_ICRC_SIZE 4u
+#define FCK_OUTERS 2 // tunnels in one another that are opened
+#define FCK_BTH_SIZE 12
+// Of a parser's step: what follows is the Ethernet frame inside a tunnel.
+#define FCK_FRAME_INSIDE FCK_FRAME_KINDS
 
 // Place of a packet in its message. ONLY is both.
 enum fck_part { FCK_PART_MIDDLE = 0, FCK_PART_FIRST = 1, FCK_PART_LAST = 2, FCK_PART_ONLY = 3 };
@@ -34,6 +40,15 @@ struct fck_key {
 	uint16_t family;
 };
 
+// A tunnel's header that was taken off.
+struct fck_outer {
+	uint8_t source[16];
+	uint32_t family;
+	uint32_t kind;    // enum fck_tunnel_kind
+	int64_t session;  // -1: none
+	int64_t sequence; // -1: none
+};
+
 struct fck_packet {
 	struct fck_key key;    // .capture is set by the caller of the parser
 	uint32_t attributes;   // bits 1 << enum fck_attribute
@@ -48,10 +63,31 @@ struct fck_packet {
 	uint32_t icrc;
 	int64_t immediate;     // -1: none
 	int64_t ll_flag;       // -1: the payload does not begin with an LL line, or too little of it was captured
+	const uint8_t *ip;     // its header in the caller's frame
+	const uint8_t *bth;
+	const uint8_t *icrc_at; // where `has_icrc`
+	uint32_t outer_count;
+	struct fck_outer outers[FCK_OUTERS]; // the outermost first; those behind `outer_count` are not initialised
 };
 
-// Fills `packet` for FCK_FRAME_ROCEV2, of the rest only `attributes`.
-enum fck_frame_kind fck_parse(const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet);
+// Fills `packet` for FCK_FRAME_ROCEV2, of the rest only `attributes` and the outers.
+enum fck_frame_kind fck_parse(
+	const struct fck_config *config, const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet
+);
+
+// The parts of the parser. The cursor stands behind the header before, which cut it to the payload.
+enum fck_frame_kind fck_parse_bth(struct fck_cursor *cursor, struct fck_packet *packet);
+// Take a tunnel's headers off: FCK_FRAME_INSIDE, or what the frame is if that cannot be.
+enum fck_frame_kind fck_parse_gre(struct fck_cursor *cursor, const struct fck_config *config, struct fck_packet *packet);
+enum fck_frame_kind fck_parse_vxlan(struct fck_cursor *cursor, struct fck_packet *packet);
+
+// A header of `size` bytes was not captured: is it the frame or the capture that ends too early?
+static inline enum fck_frame_kind fck_short_of(
+	const struct fck_cursor *cursor, uint32_t size, enum fck_frame_kind malformed, enum fck_frame_kind truncated
+)
+{
+	return size > cursor->wire ? malformed : truncated;
+}
 
 // What the opcode says, for any of the 256.
 const struct fck_opcode *fck_opcode_lookup(uint8_t opcode);

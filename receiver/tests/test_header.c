@@ -23,6 +23,8 @@
 
 #define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
 
+static const struct fck_config plain;
+
 struct row {
 	const char *what;
 	const uint8_t *data;
@@ -39,7 +41,8 @@ static const struct row rows[] = {
 	{"ptp over Ethernet", BYTES(MAC, 0x88, 0xf7, 0), FCK_FRAME_PTP},
 	{"spanning tree", BYTES(MAC, 0, 0x26, 0x42, 0x42, 3), FCK_FRAME_LLC},
 	{"1500 is still a length", BYTES(MAC, 0x05, 0xdc), FCK_FRAME_LLC},
-	{"unknown ethertype", BYTES(MAC, 0x89, 0x15), FCK_FRAME_ETHERTYPE_OTHER}, // RoCEv1
+	{"unknown ethertype", BYTES(MAC, 0x89, 0x06), FCK_FRAME_ETHERTYPE_OTHER}, // FCoE
+	{"RoCE version 1", BYTES(MAC, 0x89, 0x15), FCK_FRAME_ROCEV1},
 	{"three tags", BYTES(MAC, 0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0), FCK_FRAME_ETHERTYPE_OTHER},
 	{"IPv4 version 5", BYTES(MAC, 8, 0, 0x55, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, IPV4_SOURCE, IPV4_DESTINATION),
 	 FCK_FRAME_MALFORMED_IP},
@@ -50,7 +53,8 @@ static const struct row rows[] = {
 	{"IPv4 header cut", BYTES(MAC, 8, 0, 0x45, 0, 0, 40), FCK_FRAME_MALFORMED_IP},
 	{"TCP", BYTES(MAC, 8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, IPV4_SOURCE, IPV4_DESTINATION), FCK_FRAME_TCP},
 	{"ICMP", BYTES(MAC, 8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, IPV4_SOURCE, IPV4_DESTINATION), FCK_FRAME_ICMP},
-	{"GRE", BYTES(MAC, 8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 47, 0, 0, IPV4_SOURCE, IPV4_DESTINATION), FCK_FRAME_GRE},
+	{"IPv4 in GRE", BYTES(MAC, 8, 0, 0x45, 0, 0, 24, 0, 0, 0, 0, 64, 47, 0, 0, IPV4_SOURCE, IPV4_DESTINATION, 0, 0, 8, 0),
+	 FCK_FRAME_GRE},
 	{"OSPF", BYTES(MAC, 8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 1, 89, 0, 0, IPV4_SOURCE, IPV4_DESTINATION),
 	 FCK_FRAME_IP_OTHER},
 	{"first fragment", BYTES(MAC, 8, 0, 0x45, 0, 0, 20, 0, 0, 0x20, 0, 64, 17, 0, 0, IPV4_SOURCE, IPV4_DESTINATION),
@@ -73,6 +77,9 @@ static const struct row rows[] = {
 	 FCK_FRAME_MALFORMED_BTH},
 	{"DNS", BYTES(MAC, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, IPV4_SOURCE, IPV4_DESTINATION,
 		      0xc0, 0, 0, 53, 0, 8, 0, 0), FCK_FRAME_UDP_OTHER},
+	{"Ultra Ethernet Transport",
+	 BYTES(MAC, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, IPV4_SOURCE, IPV4_DESTINATION, 0xc0, 0, 0x12, 0xb9, 0, 8, 0, 0),
+	 FCK_FRAME_UET},
 	{"PTP over UDP", BYTES(MAC, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, IPV4_SOURCE, IPV4_DESTINATION,
 			       1, 0x3f, 1, 0x3f, 0, 8, 0, 0), FCK_FRAME_PTP},
 	{"ACK without ICRC", BYTES(MAC, 8, 0, 0x45, 0, 0, 44, 0, 0, 0, 0, 64, 17, 0, 0, IPV4_SOURCE, IPV4_DESTINATION,
@@ -105,7 +112,7 @@ static enum fck_frame_kind parse_exact(const uint8_t *data, uint32_t captured, u
 	assert_non_null(exact);
 	if (captured > 0)
 		memcpy(exact, data, captured);
-	kind = fck_parse(exact, captured, original, packet);
+	kind = fck_parse(&plain, exact, captured, original, packet);
 	free(exact);
 	return kind;
 }
@@ -155,7 +162,7 @@ TEST(test_padding_and_fcs_are_no_payload)
 	struct frame frame;
 
 	frame_make(&frame, &wish);
-	assert_int_equal(fck_parse(frame.data, frame.size, frame.size, &packet), FCK_FRAME_ROCEV2);
+	assert_int_equal(fck_parse(&plain, frame.data, frame.size, frame.size, &packet), FCK_FRAME_ROCEV2);
 	assert_int_equal(packet.length, 5); // 3 bytes of padding
 	assert_int_equal(packet.icrc, 0x01020304);
 }
@@ -167,20 +174,20 @@ TEST(test_ll_flag)
 	struct frame frame;
 
 	frame_make(&frame, &wish);
-	fck_parse(frame.data, frame.size, frame.size, &packet);
+	fck_parse(&plain, frame.data, frame.size, frame.size, &packet);
 	assert_int_equal(packet.ll_flag, 7);
 	frame.data[frame.bth + 12 + 16 + 12]++; // second flag differs
-	fck_parse(frame.data, frame.size, frame.size, &packet);
+	fck_parse(&plain, frame.data, frame.size, frame.size, &packet);
 	assert_int_equal(packet.ll_flag, -1);
 	wish.ll_flag = 0; // zero is no flag
 	frame_make(&frame, &wish);
-	fck_parse(frame.data, frame.size, frame.size, &packet);
+	fck_parse(&plain, frame.data, frame.size, frame.size, &packet);
 	assert_int_equal(packet.ll_flag, -1);
 	wish.payload = wish.reth_length = 12; // less than a line; what looks like its second flag is the ICRC
 	wish.icrc = 0x07000000;
 	frame_make(&frame, &wish);
 	frame.data[frame.bth + 12 + 16 + 4] = 7;
-	fck_parse(frame.data, frame.size, frame.size, &packet);
+	fck_parse(&plain, frame.data, frame.size, frame.size, &packet);
 	assert_int_equal(packet.ll_flag, -1);
 }
 
@@ -197,7 +204,18 @@ static const struct class_row class_rows[] = {
 	{{.opcode = OP_WRITE_ONLY, .payload = 64, .reth_length = 64}, FCK_CLASS_CLEAR_TO_SEND},
 	{{.opcode = OP_WRITE_ONLY, .payload = 48, .reth_length = 48}, FCK_CLASS_WRITE},
 	{{.opcode = OP_WRITE_ONLY_IMM, .payload = 64, .reth_length = 64}, FCK_CLASS_WRITE},
-	{{.opcode = 0x2a, .payload = 16}, FCK_CLASS_WRITE}, // UC; the maker gives it no RETH, the payload stands for it
+	{{.opcode = 0x20, .payload = 1024}, FCK_CLASS_SEND}, // UC from here on, numbered as RC
+	{{.opcode = 0x21, .payload = 1024}, FCK_CLASS_SEND},
+	{{.opcode = 0x22, .payload = 8}, FCK_CLASS_SEND},
+	{{.opcode = 0x23, .payload = 8}, FCK_CLASS_SEND}, // with immediate: the maker lays no extension header, the payload stands for it
+	{{.opcode = 0x24, .payload = 8}, FCK_CLASS_SEND},
+	{{.opcode = 0x25, .payload = 8}, FCK_CLASS_SEND},
+	{{.opcode = 0x26, .payload = 1024}, FCK_CLASS_WRITE},
+	{{.opcode = 0x27, .payload = 1024}, FCK_CLASS_WRITE},
+	{{.opcode = 0x28, .payload = 8}, FCK_CLASS_WRITE},
+	{{.opcode = 0x29, .payload = 8}, FCK_CLASS_WRITE},
+	{{.opcode = 0x2a, .payload = 48}, FCK_CLASS_WRITE},
+	{{.opcode = 0x2b, .payload = 20}, FCK_CLASS_WRITE},
 	{{.opcode = OP_READ_REQUEST, .reth_length = 64}, FCK_CLASS_READ_REQUEST},
 	{{.opcode = OP_READ_RESPONSE_MIDDLE, .payload = 1024}, FCK_CLASS_READ_RESPONSE},
 	{{.opcode = OP_ACK, .syndrome = 0x1f}, FCK_CLASS_ACK},
@@ -223,12 +241,12 @@ TEST(test_classes)
 		struct frame frame;
 
 		frame_make(&frame, &row->wish);
-		if (fck_parse(frame.data, frame.size, frame.size, &packet) != FCK_FRAME_ROCEV2)
+		if (fck_parse(&plain, frame.data, frame.size, frame.size, &packet) != FCK_FRAME_ROCEV2)
 			fail_msg("opcode %#x: no RoCE", row->wish.opcode);
 		if (packet.info.packet_class != row->packet_class)
 			fail_msg("opcode %#x: %s", row->wish.opcode, fck_class_name(packet.info.packet_class));
 		frame.data[frame.bth + 1] |= 1; // a transport version that nobody has defined
-		fck_parse(frame.data, frame.size, frame.size, &packet);
+		fck_parse(&plain, frame.data, frame.size, frame.size, &packet);
 		assert_int_equal(packet.info.packet_class,
 				 row->packet_class == FCK_CLASS_SETUP ? FCK_CLASS_SETUP : FCK_CLASS_UNSUPPORTED);
 	}
@@ -245,7 +263,7 @@ TEST(test_cut_at_every_byte)
 
 		wish.ipv4 = family == 0;
 		frame_make(&frame, &wish);
-		assert_int_equal(fck_parse(frame.data, frame.size, frame.size, &whole), FCK_FRAME_ROCEV2);
+		assert_int_equal(fck_parse(&plain, frame.data, frame.size, frame.size, &whole), FCK_FRAME_ROCEV2);
 		for (uint32_t captured = 0; captured < frame.size; captured++) {
 			enum fck_frame_kind kind = parse_exact(frame.data, captured, frame.size, &packet);
 			enum fck_frame_kind mirrored = parse_exact(frame.data, captured, captured, &packet);

@@ -19,7 +19,7 @@ def documented() -> set[str]:
 
 @pytest.mark.parametrize(
     "kind",
-    [records.Records, records.Capture, records.Flow, records.Missing, records.Gap, records.Message],
+    [records.Records, records.Capture, records.Tunnel, records.Flow, records.Missing, records.Gap, records.Message],
     ids=lambda kind: kind.__name__,
 )
 def test_every_field(kind: type) -> None:
@@ -30,6 +30,12 @@ def test_every_counter_and_cause(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(images.pcap([images.write_only(1)]))
     read = replay([path])
-    named = {*read.captures[0].frames, *read.captures[0].attributes, *read.flows[0].packets, *records.Cause}
+    named = {
+        *read.captures[0].frames,
+        *read.captures[0].attributes,
+        *read.flows[0].packets,
+        *records.Cause,
+        *records.TunnelKind,
+    }
     assert len(named) > 40
     assert named - documented() == set()

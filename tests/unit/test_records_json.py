@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flowcheck_net.errors import RecordsCorrupt
 from flowcheck_net.ids import Address, CapturePort, Qpn
-from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing, Records
+from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing, Records, Tunnel, TunnelKind
 from flowcheck_net.receive.records_json import records_from_json, records_to_json
 
 counts = st.integers(0, 2**64 - 1)
@@ -31,6 +31,16 @@ def ranges(draw: st.DrawFn) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+tunnels = st.builds(
+    Tunnel,
+    outer_source=names.map(Address),
+    kind=st.sampled_from(TunnelKind),
+    session=optional,
+    packets=counts,
+    sequence_gaps=optional,
+)
+
+
 def captures() -> st.SearchStrategy[Capture]:
     return st.builds(
         lambda frames, **rest: Capture(packets=sum(frames.values()), frames=frames, **rest),
@@ -41,6 +51,7 @@ def captures() -> st.SearchStrategy[Capture]:
         last_time=counts,
         dropped=optional,
         attributes=by_name,
+        tunnels=st.lists(tunnels, max_size=2).map(tuple),
     )
 
 
