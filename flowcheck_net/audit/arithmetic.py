@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from flowcheck_net.audit.pattern import Pattern
 from flowcheck_net.audit.place import Window
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge, size
-from flowcheck_net.audit.result import Count, HopResult, MissingRange
+from flowcheck_net.audit.result import Count, HopResult, MissingRange, hop_label
 from flowcheck_net.audit.survey import Sighting, SlotKey, Survey
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.model.expect import ExpectedHop
@@ -141,6 +141,7 @@ def hop_result(
     copies = hop.copies if watched else max((part.ports for part, _ in parts), default=1)
     return HopResult(
         index=hop.index,
+        label=hop_label(hop),
         src_rank=hop.src_rank,
         dst_rank=hop.dst_rank,
         source=hop.source,

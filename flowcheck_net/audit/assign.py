@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from flowcheck_net.audit.pattern import Pattern, Track, pattern_of
 from flowcheck_net.audit.place import Placement, place
+from flowcheck_net.audit.result import hop_label
 from flowcheck_net.ids import Address, Qpn
 from flowcheck_net.model.expect import ExpectedHop
 from flowcheck_net.model.job import Wire
@@ -34,6 +35,11 @@ class Assigned:
     flows: tuple[tuple[Track, Placement], ...]
     doubt: str = ""
     """Why it may be another queue pair's or lie elsewhere; empty: certain."""
+
+    @property
+    def name(self) -> str:
+        """Such as ``dp0/0/1 (1->0), queue pair 0x514``."""
+        return f"{hop_label(self.slot.hop)}, queue pair {self.qpn:#x}"
 
     @property
     def matters(self) -> bool:

@@ -13,9 +13,8 @@ from flowcheck_net.receive.records import Message
 
 def content_findings(assigned: Assigned, wire: Wire) -> Iterator[Finding]:
     """Typed findings about one queue pair, each with its first example."""
-    hop = assigned.slot.hop
-    subject = f"{hop.group} channel {hop.channel} hop {hop.src_rank}->{hop.dst_rank} queue pair {assigned.qpn:#x}"
-    own = [m for m in hop.messages if m.qp == assigned.slot.qp]
+    subject = assigned.name
+    own = [m for m in assigned.slot.hop.messages if m.qp == assigned.slot.qp]
     for track, placement in assigned.flows:
         pairs = list(_matched(track, placement, assigned, own))
         wrong = [(e, m) for e, m in pairs if e is None or e.wire_bytes != m.bytes]

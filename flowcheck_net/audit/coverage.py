@@ -13,7 +13,7 @@ from flowcheck_net.audit.judge import Facts, judge
 from flowcheck_net.audit.loss import unexplained_drops
 from flowcheck_net.audit.pattern import Pattern
 from flowcheck_net.audit.ranges import Ranges, holes, merge
-from flowcheck_net.audit.result import AuditReport, HopResult, IterationResult, RingResult
+from flowcheck_net.audit.result import AuditReport, HopResult, IterationResult, RingResult, hop_label
 from flowcheck_net.audit.survey import SlotKey, Survey, slot_key, survey
 from flowcheck_net.audit.unseen import unseen, untold
 from flowcheck_net.audit.verdict import Verdict, worst
@@ -27,10 +27,12 @@ def audit(expectation: Expectation, records: Records) -> AuditReport:
     """Decide what ``records`` prove of every ring and iteration of ``expectation``."""
     sighted = survey(expectation, records)
     drops = unexplained_drops(records)
+    captures = {capture.name: capture for capture in records.captures}
     rings: list[RingResult] = []
     for (group, channel), hops in _rings(expectation.hops):
-        rings.extend(_Ring(group, channel, hops, expectation, records, sighted, drops).results())
-    findings = collect(expectation, records, sighted, drops, rings)
+        rings.extend(_Ring(group, channel, hops, expectation, captures, sighted, drops).results())
+    flows = flow_results(records, sighted, expectation)
+    findings = collect(expectation.wire, sighted, drops, rings, flows)
     verdicts = [ring.verdict for ring in rings] + [f.verdict for f in findings if f.verdict is not None]
     return AuditReport(
         job=expectation.job,
@@ -40,7 +42,7 @@ def audit(expectation: Expectation, records: Records) -> AuditReport:
         iterations=_iterations(rings),
         rings=tuple(rings),
         findings=findings,
-        flows=flow_results(records, sighted, expectation),
+        flows=flows,
         warnings=records.warnings,
     )
 
@@ -88,7 +90,7 @@ class _Ring:
         channel: Channel,
         hops: Sequence[ExpectedHop],
         expectation: Expectation,
-        records: Records,
+        captures: Mapping[CapturePort, Capture],
         sighted: Survey,
         drops: Mapping[CapturePort, int],
     ) -> None:
@@ -98,9 +100,8 @@ class _Ring:
         self.expectation = expectation
         self.sighted = sighted
         self.drops = drops
-        self.captures = {capture.name: capture for capture in records.captures}
+        self.captures = captures
         self.tables = {hop.index: _tables(hop, expectation.wire) for hop in hops}
-        self.equal = _equal_slots(sighted)
         self.blank: dict[object, HopResult] = {}
         self.unions: dict[object, Union] = {}
 
@@ -178,7 +179,7 @@ class _Ring:
             for table, (part, rows) in zip(self.tables[hop.index], parts[hop.index], strict=True):
                 sure, possible = self._sure(table, part, iteration)
                 observed = table.key in self.sighted.sightings
-                carriers.append(Carrier(_label(hop), observed, tuple(rows), part.seen, sure, possible))
+                carriers.append(Carrier(hop_label(hop), observed, tuple(rows), part.seen, sure, possible))
         key = tuple((c.observed, c.sure, c.possible) for c in carriers)
         if key not in self.unions:
             self.unions[key] = unite(carriers, self.expectation.wire.buckets)
@@ -190,7 +191,7 @@ class _Ring:
         Of a queue pair whose place is in doubt, or that was not found while an unexplained flow may be it, everything
         may have been seen, and nothing is sure.
         """
-        equal = self.equal.get(table.key, ())
+        equal = self.sighted.equal.get(table.key, ())
         pattern = table.pattern
         assigned = self.sighted.assigned.get(table.key)
         doubtful = assigned is not None and assigned.matters
@@ -211,12 +212,8 @@ class _Ring:
             for table in tables:
                 assigned = self.sighted.assigned.get(table.key)
                 if assigned is not None and assigned.matters:
-                    found.append(f"hop {_label(table.hop)}, queue pair {assigned.qpn:#x}: {assigned.doubt}")
+                    found.append(f"hop {assigned.name}: {assigned.doubt}")
         return tuple(found)
-
-
-def _label(hop: ExpectedHop) -> str:
-    return f"{hop.src_rank}->{hop.dst_rank}"
 
 
 def _tables(hop: ExpectedHop, wire: Wire) -> tuple[_Table, ...]:
@@ -224,12 +221,3 @@ def _tables(hop: ExpectedHop, wire: Wire) -> tuple[_Table, ...]:
         _Table(slot_key(slot), hop, slot.qp, slot.pattern, lengths(hop.messages, slot.qp, slot.pattern))
         for slot in slots_of([hop], wire)
     )
-
-
-def _equal_slots(sighted: Survey) -> dict[SlotKey, tuple[SlotKey, ...]]:
-    """For each slot that was filled in an arbitrary order, all slots that it may be."""
-    result: dict[SlotKey, tuple[SlotKey, ...]] = {}
-    for group in sighted.classes:
-        keys = tuple(slot_key(slot) for slot in group)
-        result.update(dict.fromkeys(keys, keys))
-    return result

@@ -5,27 +5,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flowcheck_net.audit.assign import Assigned
 from flowcheck_net.audit.content import content_findings
-from flowcheck_net.audit.flows import flow_results
 from flowcheck_net.audit.pattern import Track
 from flowcheck_net.audit.ranges import clip, size
-from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult
+from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult, hop_label
 from flowcheck_net.audit.survey import Survey, slot_key
 from flowcheck_net.audit.unseen import changed, sizes
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.model.expect import Expectation
-from flowcheck_net.receive.records import Records
+from flowcheck_net.model.job import Wire
 
 
 def collect(
-    expectation: Expectation,
-    records: Records,
+    wire: Wire,
     sighted: Survey,
     drops: Mapping[CapturePort, int],
     rings: Sequence[RingResult],
+    flows: Sequence[FlowResult],
 ) -> tuple[Finding, ...]:
     """All findings, the serious ones first, then in a canonical order."""
-    flows = flow_results(records, sighted, expectation)
     found = [
         *_foreign(flows),
         *_stale(sighted),
@@ -37,7 +34,7 @@ def collect(
         *_unobserved(rings),
     ]
     for assigned in sighted.assigned.values():
-        found.extend(content_findings(assigned, expectation.wire))
+        found.extend(content_findings(assigned, wire))
     found.sort(key=lambda f: (f.verdict is None, list(FindingKind).index(f.kind), f.subject, f.text))
     return tuple(found)
 
@@ -73,7 +70,7 @@ def _stale(sighted: Survey) -> Iterator[Finding]:
             yield Finding(
                 FindingKind.STALE,
                 Verdict.STALE,
-                f"{hop.group} channel {hop.channel} hop {hop.src_rank}->{hop.dst_rank}",
+                f"hop {hop_label(hop)}",
                 f"no queue pair carries the expected messages of {sizes(m.wire_bytes for m in hop.messages)} B; "
                 f"queue pair {track.flow.dest_qp:#x} carries {sizes(m.bytes or 0 for m in track.known)} B instead",
             )
@@ -101,7 +98,7 @@ def _drops(drops: Mapping[CapturePort, int]) -> Iterator[Finding]:
 def _ambiguous(sighted: Survey) -> Iterator[Finding]:
     for group in sighted.classes:
         hop = group[0].hop
-        names = ", ".join(f"{s.hop.group} channel {s.hop.channel}" + (f" qp {s.qp}" if s.qp else "") for s in group)
+        names = ", ".join(f"{s.hop.group}/{s.hop.channel}" + (f" queue pair {s.qp}" if s.qp else "") for s in group)
         yield Finding(
             FindingKind.AMBIGUOUS,
             None,
@@ -116,7 +113,7 @@ def _placement(sighted: Survey) -> Iterator[Finding]:
         yield from _leftovers(assigned, sighted)
         if assigned.doubt:
             verdict = Verdict.UNKNOWN if assigned.matters else None
-            yield Finding(FindingKind.AMBIGUOUS, verdict, _slot_name(assigned), assigned.doubt)
+            yield Finding(FindingKind.AMBIGUOUS, verdict, assigned.name, assigned.doubt)
 
 
 def _leftovers(assigned: Assigned, sighted: Survey) -> Iterator[Finding]:
@@ -126,7 +123,7 @@ def _leftovers(assigned: Assigned, sighted: Survey) -> Iterator[Finding]:
             yield Finding(
                 FindingKind.UNPLACED,
                 None,
-                f"{_slot_name(assigned)} at {track.flow.capture}",
+                f"{assigned.name} at {track.flow.capture}",
                 f"{count} packets belong to no iteration and to no message whose start was seen",
             )
         lost = sum(window.base is None for window in placement.windows)
@@ -134,7 +131,7 @@ def _leftovers(assigned: Assigned, sighted: Survey) -> Iterator[Finding]:
             yield Finding(
                 FindingKind.UNPLACED,
                 Verdict.UNKNOWN,
-                f"{_slot_name(assigned)} at {track.flow.capture}",
+                f"{assigned.name} at {track.flow.capture}",
                 f"{lost} iterations were lost wholly together with other messages, so that their place is not known",
             )
 
@@ -150,11 +147,6 @@ def _outside(track: Track, assigned: Assigned, sighted: Survey) -> int:
     return count
 
 
-def _slot_name(assigned: Assigned) -> str:
-    hop = assigned.slot.hop
-    return f"{hop.group} channel {hop.channel} hop {hop.src_rank}->{hop.dst_rank} queue pair {assigned.qpn:#x}"
-
-
 def _other(flows: Sequence[FlowResult]) -> Iterator[Finding]:
     for flow in flows:
         if flow.use is FlowUse.OTHER:
@@ -167,18 +159,18 @@ def _other(flows: Sequence[FlowResult]) -> Iterator[Finding]:
 
 
 def _extra_hops(rings: Sequence[RingResult]) -> Iterator[Finding]:
-    found: dict[tuple[str, int, str], int] = defaultdict(int)
+    found: dict[tuple[str, int, int, str], int] = defaultdict(int)
     for ring in rings:
         if any(hop.planned for hop in ring.hops):
             for hop in ring.hops:
                 if hop.observed and not hop.planned:
-                    found[ring.group, ring.channel, hop.label] += hop.seen.packets
-    for (group, channel, label), packets in sorted(found.items()):
+                    found[ring.group, ring.channel, hop.index, hop.label] += hop.seen.packets
+    for (*_, label), packets in sorted(found.items()):
         text = f"{packets} packets arrived although the plan does not watch this hop; they count as seen"
-        yield Finding(FindingKind.EXTRA_HOP, None, f"{group} channel {channel} hop {label}", text)
+        yield Finding(FindingKind.EXTRA_HOP, None, f"hop {label}", text)
 
 
 def _unobserved(rings: Sequence[RingResult]) -> Iterator[Finding]:
     for ring in rings:
         if ring.iteration is None:
-            yield Finding(FindingKind.UNOBSERVED, None, f"{ring.group} channel {ring.channel}", ring.reason)
+            yield Finding(FindingKind.UNOBSERVED, None, f"{ring.group}/{ring.channel}", ring.reason)

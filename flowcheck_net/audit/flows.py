@@ -1,7 +1,7 @@
 """What each flow of the records is, so that no packet goes without a name."""
 
 from flowcheck_net.audit.place import Placement
-from flowcheck_net.audit.result import FlowResult
+from flowcheck_net.audit.result import FlowResult, hop_label
 from flowcheck_net.audit.survey import Survey, broadcast_sizes
 from flowcheck_net.model.expect import Expectation
 from flowcheck_net.receive.records import Records
@@ -12,8 +12,7 @@ def flow_results(records: Records, sighted: Survey, expectation: Expectation) ->
     declared = broadcast_sizes(expectation)
     homes: dict[int, tuple[str, Placement]] = {}
     for assigned in sighted.assigned.values():
-        hop = assigned.slot.hop
-        name = f"{hop.group} channel {hop.channel} hop {hop.src_rank}->{hop.dst_rank}"
+        name = hop_label(assigned.slot.hop)
         homes.update({id(track.flow): (name, placement) for track, placement in assigned.flows})
     results = []
     for flow, use in zip(records.flows, sighted.uses, strict=True):

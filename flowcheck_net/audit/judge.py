@@ -116,7 +116,7 @@ def _hops(count: int) -> str:
 
 
 def _chunks(missing: Sequence[MissingChunk]) -> str:
-    """``bucket0 chunk 1 (16 of 16 packets) is carried fully reduced only by hop 1->0, not observed``."""
+    """``bucket0 chunk 1 (16 of 16 packets) is carried fully reduced only by hop dp0/0/1 (1->0), not observed``."""
     grouped: dict[tuple[str, int, tuple[str, ...], tuple[str, ...]], list[MissingChunk]] = defaultdict(list)
     for chunk in missing:
         grouped[chunk.bucket, chunk.chunk, chunk.carriers, chunk.unobserved].append(chunk)

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from flowcheck_net.audit.result import AuditReport, HopResult, RingResult
+from flowcheck_net.audit.result import AuditReport, RingResult
 from flowcheck_net.audit.scene import Scene, point_states
+from flowcheck_net.audit.sums import HopSum, hop_sums
 from flowcheck_net.audit.svg import draw
 from flowcheck_net.audit.verdict import Verdict
+from flowcheck_net.ids import Channel, GroupName
 
 MEANING = {
     Verdict.COVERED: "every expected packet of every watched hop was seen, and the counts are equal",
@@ -33,23 +35,6 @@ _CELLS = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class HopSum:
-    """A hop over all iterations."""
-
-    ring: str
-    label: str
-    state: str
-    captures: str
-    qpns: str
-    expected: int
-    seen: int
-    missing: int
-    missing_reduced: int
-    bytes: int
-    repeats: int
-
-
-@dataclass(frozen=True, slots=True)
 class PointRow:
     """An observation point, for the table under the drawing."""
 
@@ -66,15 +51,16 @@ def render_html(report: AuditReport, scene: Scene) -> str:
     source = files("flowcheck_net.audit").joinpath("templates", "report.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     rings = sorted({(ring.group, ring.channel) for ring in report.rings})
-    sums = _hop_sums(report.rings)
+    sums = hop_sums(report.rings)
+    matrix = _matrix(report, rings)
     return environment.from_string(source).render(
         report=report,
         meaning=MEANING,
         symbol=SYMBOL,
         good=sum(i.publishable for i in report.iterations),
         ring_names=rings,
-        matrix=_matrix(report, len(rings)),
-        hidden=len(report.iterations) - len(_matrix(report, len(rings))),
+        matrix=matrix,
+        hidden=len(report.iterations) - len(matrix),
         lone=[ring for ring in report.rings if ring.iteration is None],
         bad=[ring for ring in report.rings if not ring.verdict.publishable],
         recovered=[ring for ring in report.rings if ring.verdict is Verdict.RECOVERED],
@@ -85,11 +71,12 @@ def render_html(report: AuditReport, scene: Scene) -> str:
     )
 
 
-def _matrix(report: AuditReport, width: int) -> list[tuple[int, Verdict, bool, list[RingResult | None]]]:
+def _matrix(
+    report: AuditReport, rings: Sequence[tuple[GroupName, Channel]]
+) -> list[tuple[int, Verdict, bool, list[RingResult | None]]]:
     """(iteration, verdict, publishable, one result a ring) for every iteration that is shown."""
     found = {(r.iteration, r.group, r.channel): r for r in report.rings}
-    rings = sorted({(ring.group, ring.channel) for ring in report.rings})
-    everything = len(report.iterations) * max(1, width) <= _CELLS
+    everything = len(report.iterations) * len(rings) <= _CELLS
     return [
         (i.number, i.verdict, i.publishable, [found.get((i.number, group, channel)) for group, channel in rings])
         for i in report.iterations
@@ -97,45 +84,18 @@ def _matrix(report: AuditReport, width: int) -> list[tuple[int, Verdict, bool, l
     ]
 
 
-def _hop_sums(rings: Sequence[RingResult]) -> list[HopSum]:
-    found: dict[tuple[str, int, int], list[HopResult]] = {}
-    for ring in rings:
-        for hop in ring.hops:
-            found.setdefault((ring.group, ring.channel, hop.index), []).append(hop)
-    return [_hop_sum(f"{group}/{channel}", hops) for (group, channel, _), hops in sorted(found.items())]
-
-
-def _idle(sums: Sequence[HopSum]) -> list[tuple[str, list[str]]]:
-    """(ring, hops that nobody watches), the first few of each ring."""
+def _idle(sums: Sequence[HopSum]) -> list[list[str]]:
+    """For each ring the first few hops that nobody watches."""
     found: dict[str, list[str]] = {}
     for hop in sums:
-        if hop.state == "not watched":
+        if not hop.watched:
             found.setdefault(hop.ring, []).append(hop.label)
-    return [(ring, _first(labels)) for ring, labels in found.items()]
+    return [_first(labels) for labels in found.values()]
 
 
 def _first(labels: list[str]) -> list[str]:
     more = len(labels) - _LABELS
     return labels[:_LABELS] + ([f"and {more} more"] if more > 0 else [])
-
-
-def _hop_sum(ring: str, hops: Sequence[HopResult]) -> HopSum:
-    expected = sum(hop.expected.packets for hop in hops)
-    seen = sum(hop.seen.packets for hop in hops)
-    watched = any(hop.planned or hop.observed for hop in hops)
-    return HopSum(
-        ring=ring,
-        label=hops[0].label,
-        state="not watched" if not watched else "complete" if seen == expected else "incomplete",
-        captures=", ".join(sorted({port for hop in hops for port in hop.captures})),
-        qpns=", ".join(f"{qpn:#x}" for qpn in sorted({qpn for hop in hops for qpn in hop.qpns})),
-        expected=expected,
-        seen=seen,
-        missing=expected - seen,
-        missing_reduced=sum(hop.missing_reduced for hop in hops),
-        bytes=sum(hop.seen.bytes for hop in hops),
-        repeats=sum(hop.repeats for hop in hops),
-    )
 
 
 def _points(report: AuditReport, scene: Scene) -> list[PointRow]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flowcheck_net.audit.verdict import Finding, Verdict
 from flowcheck_net.ids import Address, CapturePort, Channel, GroupName, Qpn, Rank
+from flowcheck_net.model.expect import ExpectedHop
 from flowcheck_net.receive.records import Cause
 
 REPORT_VERSION = 1
@@ -35,11 +36,18 @@ class MissingRange:
     cause: Cause
 
 
+def hop_label(hop: ExpectedHop) -> str:
+    """``dp0/0/1 (1->0)``: group, channel and number as in plans and faults, then the ranks of sender and receiver."""
+    return f"{hop.group}/{hop.channel}/{hop.index} ({hop.src_rank}->{hop.dst_rank})"
+
+
 @dataclass(frozen=True, slots=True)
 class HopResult:
     """One hop in one iteration: the arithmetic."""
 
     index: int
+    label: str
+    """See ``hop_label``."""
     src_rank: Rank
     dst_rank: Rank
     source: Address
@@ -64,11 +72,6 @@ class HopResult:
     """Copies above the planned number, retransmissions of the sender not included."""
     mismatches: int
     """Messages whose start or length is not the expected one."""
-
-    @property
-    def label(self) -> str:
-        """``0->1``: ranks of sender and receiver."""
-        return f"{self.src_rank}->{self.dst_rank}"
 
     @property
     def complete(self) -> bool:
@@ -136,7 +139,7 @@ class FlowResult:
     dest_qp: Qpn
     use: FlowUse
     hop: str
-    """``dp0 channel 0 hop 0->1`` for a ring's flow, else empty."""
+    """``hop_label`` for a ring's flow, else empty."""
     packets: int
     """All packets of the flow."""
     broadcasts: int
@@ -177,6 +180,5 @@ def report_to_dict(report: AuditReport) -> dict[str, Any]:
     value = asdict(report)
     for ring, plain in zip(report.rings, value["rings"], strict=True):
         for hop, row in zip(ring.hops, plain["hops"], strict=True):
-            row["label"] = hop.label
             row["complete"] = hop.complete
     return {"version": REPORT_VERSION, **value}

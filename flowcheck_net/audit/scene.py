@@ -81,7 +81,7 @@ def point_states(report: AuditReport, scene: Scene) -> dict[str, tuple[State, tu
         for hop in ring.hops:
             key = (ring.group, ring.channel, hop.index)
             missing[key] = missing.get(key, False) or bool(hop.missing)
-            labels[key] = f"{hop.src_rank}→{hop.dst_rank}"
+            labels[key] = hop.label
     result: dict[str, tuple[State, tuple[str, ...]]] = {}
     for point in scene.points:
         keys = [(group, channel, index) for group, channel, index, where in scene.watched if where == point.id]

@@ -45,6 +45,8 @@ class Survey:
     assigned: dict[SlotKey, Assigned]
     empty: tuple[Slot, ...]
     classes: tuple[tuple[Slot, ...], ...]
+    equal: dict[SlotKey, tuple[SlotKey, ...]]
+    """For each slot of these classes, all slots that it may be."""
     surplus: tuple[Track, ...]
     mistakable: frozenset[SlotKey]
     """Slots without a queue pair although an unexplained flow shows messages of their sizes."""
@@ -78,19 +80,29 @@ def survey(expectation: Expectation, records: Records) -> Survey:
     ring_flows = {id(t.flow) for a in assigned.values() for t, p in a.flows if p.windows}
     untold = {(hop.source, hop.destination) for hop in expectation.hops} - {(h.source, h.destination) for h in told}
     ring_flows |= {id(track.flow) for pair in untold for track in tracks.get(pair, ())}
+    classes = tuple(c for _, one in assignments for c in one.classes)
     left = {pair: one.left for pair, one in assignments if one.left}
     return Survey(
         iterations=count,
         sightings=sightings,
         assigned=assigned,
         empty=tuple(s for _, one in assignments for s in one.empty),
-        classes=tuple(c for _, one in assignments for c in one.classes),
+        classes=classes,
+        equal=_equal(classes),
         surplus=tuple(t for _, one in assignments for t in one.surplus),
         mistakable=frozenset(slot_key(s) for _, one in assignments for s in one.empty if _mistakable(s, one.left)),
         left=left,
         times=_times(sightings, count),
         uses=tuple(_use(flow, ring_flows, expectation.addresses) for flow in records.flows),
     )
+
+
+def _equal(classes: Iterable[Sequence[Slot]]) -> dict[SlotKey, tuple[SlotKey, ...]]:
+    result: dict[SlotKey, tuple[SlotKey, ...]] = {}
+    for slots in classes:
+        keys = tuple(map(slot_key, slots))
+        result.update(dict.fromkeys(keys, keys))
+    return result
 
 
 def _mistakable(slot: Slot, left: Sequence[Track]) -> bool:

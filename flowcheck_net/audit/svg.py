@@ -181,7 +181,7 @@ def _arc(arrow: Arrow, source: Box, target: Box, depth: float, lean: float) -> s
     bend = y + depth * 4 / 3
     return (
         f'<path class="hop {kind}" d="M{x1:.1f} {y:.1f}C{x1:.1f} {bend:.1f} {x2:.1f} {bend:.1f} {x2:.1f} {y + 1:.1f}" '
-        f'marker-end="url(#tip-{kind})"><title>{escape(f"hop {arrow.label}: {arrow.detail}")}</title></path>'
+        f'marker-end="url(#tip-{kind})"><title>{escape(f"{arrow.label}: {arrow.detail}")}</title></path>'
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from flowcheck_net.audit.pattern import Track
+from flowcheck_net.audit.result import hop_label
 from flowcheck_net.audit.survey import Survey
 from flowcheck_net.audit.verdict import Verdict
 from flowcheck_net.model.expect import ExpectedHop
@@ -17,10 +18,7 @@ def untold(hops: Sequence[ExpectedHop], wire: Wire) -> str:
     for hop in hops:
         why = turns_untold(wire, hop.channel, hop.messages)
         if why:
-            return (
-                f"hop {hop.src_rank}->{hop.dst_rank}: {why}, which this version cannot follow: "
-                "nothing of this ring is proven"
-            )
+            return f"hop {hop_label(hop)}: {why}, which this version cannot follow: nothing of this ring is proven"
     return ""
 
 
@@ -30,12 +28,11 @@ def unseen(hops: Sequence[ExpectedHop], sighted: Survey, planned: bool) -> tuple
         track = changed(hop, sighted)
         if track is not None:
             return Verdict.STALE, (
-                f"hop {hop.src_rank}->{hop.dst_rank}: "
-                f"expected messages of {sizes(m.wire_bytes for m in hop.messages)} B, "
+                f"hop {hop_label(hop)}: expected messages of {sizes(m.wire_bytes for m in hop.messages)} B, "
                 f"but queue pair {track.flow.dest_qp:#x} carries {sizes(m.bytes or 0 for m in track.known)} B"
             )
     watched = [hop for hop in hops if hop.captures] if planned else list(hops)
-    named = ", ".join(f"{hop.src_rank}->{hop.dst_rank}" for hop in watched)
+    named = ", ".join(map(hop_label, watched))
     return Verdict.UNKNOWN, f"no iteration was seen on any hop ({named or 'none is planned'})"
 
 

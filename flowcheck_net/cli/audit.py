@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from flowcheck_net.audit.result import AuditReport, HopResult
+    from flowcheck_net.audit.result import AuditReport
     from flowcheck_net.audit.scene import Scene
+    from flowcheck_net.audit.sums import HopSum
     from flowcheck_net.model.expect import Expectation
     from flowcheck_net.plan.plan import Picture
     from flowcheck_net.receive.records import Records
@@ -173,11 +174,13 @@ def _publishable(report: "AuditReport") -> str:
 
 
 def _show(out: "Console", report: "AuditReport") -> None:
+    from flowcheck_net.audit.sums import hop_sums
+
     for warning in report.warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     out.print(_ring_table(report))
-    if any(ring.hops for ring in report.rings):
-        out.print(_hop_table(report))
+    if sums := hop_sums(report.rings):
+        out.print(_hop_table(sums))
     if report.findings:
         out.print(_finding_table(report))
     style = _STYLES[report.verdict.value]
@@ -207,43 +210,23 @@ def _ring_table(report: "AuditReport") -> "Table":
     return shown
 
 
-def _hop_table(report: "AuditReport") -> "Table":
-    """Sums over iterations: expected = seen + missing."""
+def _hop_table(sums: "Sequence[HopSum]") -> "Table":
     from flowcheck_net.cli.output import table
 
+    numbers = ("expected", "seen", "missing", "reduced", "bytes", "repeats")
     shown = table(
         "Packets by hop: seen + missing = expected; reduced: fully reduced ones of the missing",
-        *("ring", "hop", "captures", "queue pairs", "expected", "seen", "missing", "reduced", "bytes", "repeats"),
-        numbers=("expected", "seen", "missing", "reduced", "bytes", "repeats"),
+        *("hop", "captures", "queue pairs", *numbers),
+        numbers=numbers,
     )
-    found: dict[tuple[str, int, int], list[HopResult]] = {}
-    for ring in report.rings:
-        for hop in ring.hops:
-            found.setdefault((ring.group, ring.channel, hop.index), []).append(hop)
-    hidden = 0
-    for (group, channel, _), hops in found.items():
-        if not (hops[0].planned or hops[0].observed):
-            hidden += 1
-            continue
-        shown.add_row(f"{group}/{channel}", hops[0].label, *_hop_cells(hops))
+    for hop in sums:
+        if hop.watched:
+            counts = (hop.expected, hop.seen, hop.missing, hop.missing_reduced, hop.bytes, hop.repeats)
+            shown.add_row(hop.label, hop.captures, hop.qpns, *(f"{count:,}" for count in counts))
+    hidden = sum(not hop.watched for hop in sums)
     if hidden:
         shown.caption = f"hops that are not watched and not listed: {hidden}\n"
     return shown
-
-
-def _hop_cells(hops: "Sequence[HopResult]") -> list[str]:
-    expected = sum(hop.expected.packets for hop in hops)
-    seen = sum(hop.seen.packets for hop in hops)
-    return [
-        ", ".join(sorted({port for hop in hops for port in hop.captures})),
-        ", ".join(f"{qpn:#x}" for qpn in sorted({qpn for hop in hops for qpn in hop.qpns})) or "none seen",
-        f"{expected:,}",
-        f"{seen:,}",
-        f"{expected - seen:,}",
-        f"{sum(hop.missing_reduced for hop in hops):,}",
-        f"{sum(hop.seen.bytes for hop in hops):,}",
-        f"{sum(hop.repeats for hop in hops):,}",
-    ]
 
 
 def _finding_table(report: "AuditReport") -> "Table":

@@ -43,9 +43,10 @@ def test_one_direction_is_a_gap_that_names_the_chunk_of_the_other_hop() -> None:
     assert there.seen == there.expected
     assert (there.expected.packets, there.expected.bytes) == (16 + 24, 15_424 + 24_576)
     assert not back.observed
-    assert [(c.chunk, c.missing, c.unobserved) for c in ring.chunks_missing] == [(1, 16, ("1->0",))]
+    assert [(c.chunk, c.missing, c.unobserved) for c in ring.chunks_missing] == [(1, 16, ("dp0/0/1 (1->0)",))]
     assert (
-        "chunk 1 of bucket0 (16 of 16 packets) is carried fully reduced only by hop 1->0, not observed" in ring.reason
+        "chunk 1 of bucket0 (16 of 16 packets) is carried fully reduced only by hop dp0/0/1 (1->0), not observed"
+        in ring.reason
     )
     # the broadcast of 40 000 B, two small messages before it, and the point-to-point connection beside it
     uses = {int(f.dest_qp): (f.use, f.broadcasts, f.unrecognised) for f in report.flows}

@@ -60,7 +60,7 @@ def test_packets_mirrored_twice_are_duplicates() -> None:
     wires[0, 0].doubled = {p: 1 for p in range(40)}
     report = audit(expectation, world.records(wires.values()))
     assert verdicts(report) == [Verdict.DUPLICATE, Verdict.COVERED]
-    assert "40 on hop 0->1" in report.rings[0].reason
+    assert "40 on hop dp0/0/0 (0->1)" in report.rings[0].reason
     assert not report.iterations[0].publishable
 
 
@@ -142,7 +142,7 @@ def test_one_message_of_another_length_is_a_finding() -> None:
     lengths = [f for f in report.findings if f.kind is FindingKind.LENGTH]
     assert [f.verdict for f in lengths] == [Verdict.STALE]
     assert "RETH says 15400 B, expected 15424 B" in lengths[0].text
-    assert "1 on hop 0->1" in report.rings[1].reason
+    assert "1 on hop dp0/0/0 (0->1)" in report.rings[1].reason
 
 
 def test_nothing_at_all_is_unknown() -> None:

@@ -74,7 +74,7 @@ def test_the_report_fetches_nothing_and_says_everything() -> None:
     assert "@import" not in text
     assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
     assert '<div class="word">GAP</div>' in text
-    assert "is carried fully reduced only by hop 1-&gt;0, not observed" in text
+    assert "is carried fully reduced only by hop dp0/0/1 (1-&gt;0), not observed" in text
     assert "leaf1:Ethernet0:rx" in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
@@ -108,7 +108,7 @@ def test_the_drawing_is_well_formed_and_shows_covered_missing_and_unwatched() ->
         ("1→2", State.UNOBSERVED, "not watched"),
         ("2→0", State.UNOBSERVED, "not watched"),
     ]
-    assert point_states(broken, drawn) == {"leaf1:Ethernet0:rx": (State.MISSING, ("0→1",))}
+    assert point_states(broken, drawn) == {"leaf1:Ethernet0:rx": (State.MISSING, ("dp0/0/0 (0->1)",))}
     assert 'class="hop bad"' in draw(broken, drawn)
 
 
@@ -147,7 +147,11 @@ def test_json_holds_the_whole_report() -> None:
     assert value["version"] == 1
     assert value["verdict"] == "GAP"
     hop = value["rings"][0]["hops"][0]
-    assert (hop["label"], hop["complete"], hop["expected"]["packets"]) == ("0->1", True, hop["seen"]["packets"])
+    assert (hop["label"], hop["complete"], hop["expected"]["packets"]) == (
+        "dp0/0/0 (0->1)",
+        True,
+        hop["seen"]["packets"],
+    )
 
 
 # The command, on the shipped two-host example without a plan (its job: 2 ranks, LL, 1 channel).

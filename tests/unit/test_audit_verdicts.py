@@ -47,7 +47,7 @@ def test_a_lost_fully_reduced_packet_is_a_gap_that_names_chunk_and_psn() -> None
     assert verdicts(report) == [Verdict.COVERED, Verdict.GAP]
     ring = report.rings[1]
     assert [(c.bucket, c.chunk, c.packets, c.missing) for c in ring.chunks_missing] == [("bucket0", 0, 24, 1)]
-    assert ring.chunks_missing[0].carriers == ("0->1",)
+    assert ring.chunks_missing[0].carriers == ("dp0/0/0 (0->1)",)
     assert (ring.hops[0].seen.packets, ring.hops[0].seen.bytes, ring.hops[0].seen.messages) == (39, 40_000 - 1024, 1)
     assert "chunk 0 of bucket0 (1 of 24 packets)" in ring.reason
     assert "PSN 59 lost inside the capture" in ring.reason
@@ -87,7 +87,7 @@ def test_a_spare_copy_recovers_and_two_losses_of_the_same_packet_do_not() -> Non
     wires[0, 1].lost = {first[1] + 32 + 4}
     report = audit(expectation, world.records(wires.values()))
     assert verdicts(report) == [Verdict.GAP]
-    assert report.rings[0].chunks_missing[0].carriers == ("0->1", "1->2")
+    assert report.rings[0].chunks_missing[0].carriers == ("dp0/0/0 (0->1)", "dp0/0/1 (1->2)")
 
 
 def test_one_direction_only_names_the_hop_that_was_not_observed() -> None:
@@ -96,8 +96,9 @@ def test_one_direction_only_names_the_hop_that_was_not_observed() -> None:
     world.iterate(expectation, wires, 0)
     report = audit(expectation, world.records([wires[0, 0]]))
     assert verdicts(report) == [Verdict.GAP]
-    assert "chunk 1 of bucket0 (16 of 16 packets) is carried fully reduced only by hop 1->0, not observed" in (
-        report.rings[0].reason
+    assert (
+        "chunk 1 of bucket0 (16 of 16 packets) is carried fully reduced only by hop dp0/0/1 (1->0), not observed"
+        in (report.rings[0].reason)
     )
 
 
@@ -171,8 +172,9 @@ def test_without_a_plan_unobserved_hops_are_named() -> None:
     world.iterate(expectation, wires, 0)
     report = audit(expectation, world.records([wires[0, 1]]))
     assert verdicts(report) == [Verdict.GAP]
-    assert "chunk 0 of bucket0 (24 of 24 packets) is carried fully reduced only by hop 0->1, not observed" in (
-        report.rings[0].reason
+    assert (
+        "chunk 0 of bucket0 (24 of 24 packets) is carried fully reduced only by hop dp0/0/0 (0->1), not observed"
+        in (report.rings[0].reason)
     )
     assert not report.planned
 
