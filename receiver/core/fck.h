@@ -93,7 +93,7 @@ enum fck_attribute {
 	FCK_ATTRIBUTE_TUNNEL_REFUSED,        // outer header counted but in no tunnel: FCK_TUNNEL_LIMIT reached
 	FCK_ATTRIBUTE_ICRC_VALID,     // with `check_icrc` each RoCEv2 packet is one of these three
 	FCK_ATTRIBUTE_ICRC_BAD,       // in no flow: a network card would drop it
-	FCK_ATTRIBUTE_ICRC_UNCHECKED, // not captured whole, or with IPv4 options or IPv6 extension headers
+	FCK_ATTRIBUTE_ICRC_UNCHECKED, // not captured whole, IPv4 options, IPv6 extension headers, opcode unsupported
 	FCK_ATTRIBUTES
 };
 

@@ -68,6 +68,8 @@ enum fck_attribute fck_icrc_judge(const struct fck_icrc *icrc, const struct fck_
 	uint8_t headers[HEADERS_LARGEST];
 	uint32_t crc;
 
+	if (packet->info.packet_class == FCK_CLASS_UNSUPPORTED)
+		return FCK_ATTRIBUTE_ICRC_UNCHECKED; // vendors' packets are seen with a CRC over other fields
 	if (!packet->has_icrc || packet->bth != packet->ip + ip_size + UDP_SIZE)
 		return FCK_ATTRIBUTE_ICRC_UNCHECKED;
 	memset(headers, 0xff, ONES);
