@@ -42,6 +42,8 @@ def check_topology(topology: Topology) -> Iterator[Fault]:
     yield from _duplicate_devices(topology)
     yield from _duplicate_ports(topology)
     yield from _duplicate_addresses(topology)
+    yield from _bonds(topology)
+    yield from _foreign_sessions(topology)
     yield from _links(topology)
     yield from _unlinked(topology)
 
@@ -87,6 +89,46 @@ def _duplicate_addresses(topology: Topology) -> Iterator[Fault]:
                     path = ("hosts", i, "nics", j, "addresses", k)
                     yield Fault(path, f"the address {address} belongs to {owner[address]} already")
                 owner.setdefault(address, f"{host.name}:{nic.name}")
+
+    for i, node in enumerate(topology.checkpoint_nodes):
+        for j, capture in enumerate(node.nics):
+            if capture.address is not None:
+                if capture.address in owner:
+                    words = f"the address {capture.address} belongs to {owner[capture.address]} already"
+                    yield Fault(("checkpoint_nodes", i, "nics", j, "address"), words)
+                owner.setdefault(capture.address, f"{node.name}:{capture.name}")
+
+
+def _bonds(topology: Topology) -> Iterator[Fault]:
+    """The NICs of a bond are several, and alike."""
+    for i, host in enumerate(topology.hosts):
+        members: dict[str, list[int]] = {}
+        for j, nic in enumerate(host.nics):
+            if nic.lag is not None:
+                members.setdefault(nic.lag, []).append(j)
+        for lag, numbers in members.items():
+            path = ("hosts", i, "nics", numbers[-1], "lag")
+            if len(numbers) == 1:
+                yield Fault(
+                    path, f"{host.name} has no second NIC in {lag}", "give the same name to all NICs of the bond"
+                )
+            elif len({host.nics[j].speed for j in numbers}) > 1:
+                yield Fault(
+                    path, f"the NICs of {host.name} in {lag} differ in speed", "the links of a bond run at one speed"
+                )
+
+
+def _foreign_sessions(topology: Topology) -> Iterator[Fault]:
+    for i, switch in enumerate(topology.switches):
+        seen: set[str] = set()
+        for j, session in enumerate(switch.foreign_sessions):
+            path = ("switches", i, "foreign_sessions", j)
+            if session.name in seen:
+                yield Fault((*path, "name"), f"{switch.name} has a session '{session.name}' already")
+            seen.add(session.name)
+            for k, source in enumerate(session.sources):
+                if source.rpartition(":")[0] == session.destination:
+                    yield Fault((*path, "sources", k), f"{session.destination} would be mirrored to itself")
 
 
 def _links(topology: Topology) -> Iterator[Fault]:

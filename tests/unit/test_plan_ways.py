@@ -1,0 +1,182 @@
+"""Copies over the fabric, cuts over equal paths, and losses: each alone changes the plan, and each alone forbids it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from flowcheck_net.errors import Infeasible
+from flowcheck_net.intent import Capabilities, Direction
+from flowcheck_net.plan import candidates
+from flowcheck_net.plan.make import make_plan
+from flowcheck_net.plan.plan import Plan
+from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs
+
+HOSTS = {"h1": "leaf1", "h2": "leaf1", "h3": "leaf1", "h4": "leaf1"}
+TWO = {"h1": "leaf1", "h2": "leaf2"}
+WIDE = Capabilities("fake", 4, 8, frozenset(Direction), filters=True, source_in_many_sessions=False)
+NARROW = [("n", "leaf1", "400G"), ("n", "leaf1", "400G")]
+
+Planner = Callable[..., Plan]
+
+
+@pytest.fixture
+def planner(monkeypatch: pytest.MonkeyPatch) -> Planner:
+    """Plans four hosts in a ring on one leaf with one 800G capture port and one copy, if not told otherwise."""
+
+    def run(topology: Raw | None = None, *, job: Raw | None = None, rules: Raw | None = None, **changes: Any) -> Plan:
+        monkeypatch.setattr(candidates, "capabilities", lambda _: replace(WIDE, **changes))
+        made = topology if topology is not None else leaf_fabric(HOSTS, [("n", "leaf1", "800G")])
+        return make_plan(to_specs(made, job or ring_job([list(HOSTS)]), rules or policy(copies=1)))
+
+    return run
+
+
+def points(plan: Plan) -> list[str]:
+    return [point.id for point in plan.points]
+
+
+def refusal(plan: Callable[[], Plan]) -> Infeasible:
+    with pytest.raises(Infeasible) as caught:
+        plan()
+    return caught.value
+
+
+class TestRemote:
+    """leaf1 has the hosts, leaf2 the node: copies must cross the spine."""
+
+    def topology(self, *, address: str | None = "10.9.0.1", captures: int = 1) -> Raw:
+        made = leaf_fabric({"h1": "leaf1", "h2": "leaf1", "h9": "leaf2"}, [("n", "leaf2", "800G")] * captures, spines=1)
+        if address is not None:
+            made["checkpoint_nodes"][0]["nics"][0]["address"] = address
+        return made
+
+    def rules(self, *, share: float = 0.5, allowed: bool = True) -> Raw:
+        rates = {f"leaf1:P{n}:{d}": "80G" for n in (1, 2) for d in ("rx", "tx")}
+        rules = policy(copies=1, rate_model="measured", measured=rates)
+        rules["remote"] = {"over_fabric": allowed, "uplink_share": share}
+        return rules
+
+    def plan(self, planner: Planner, topology: Raw, rules: Raw, overhead: int | None = 50) -> Plan:
+        return planner(topology, job=ring_job([["h1", "h2"]]), rules=rules, encapsulation_bytes=overhead)
+
+    def test_copies_cross_the_fabric_when_the_policy_allows_it(self, planner: Planner) -> None:
+        plan = self.plan(planner, self.topology(), self.rules())
+        assert {point.switch for point in plan.points} == {"leaf1"}
+        assert plan.sessions[0].session.destination == "erspan:10.9.0.1"
+        assert plan.sessions[0].capture == "n:cap0"
+
+    @pytest.mark.parametrize("case", ["policy", "platform", "address"])
+    def test_else_the_leaf_has_no_capture_port(self, planner: Planner, case: str) -> None:
+        topology = self.topology(address=None if case == "address" else "10.9.0.1")
+        rules = self.rules(allowed=case != "policy")
+        overhead = None if case == "platform" else 50
+        error = refusal(lambda: self.plan(planner, topology, rules, overhead))
+        assert "capture ports: leaf1 has none" in str(error)
+
+    def test_each_copy_is_longer_by_the_headers(self, planner: Planner) -> None:
+        """A 4096-byte packet is 4178 bytes on the wire with all headers and the gap; 50 more are 1.2 %."""
+        plain = sum(load.load for load in self.plan(planner, self.topology(), self.rules(), 0).loads)
+        longer = sum(load.load for load in self.plan(planner, self.topology(), self.rules(), 50).loads)
+        assert plain == 160_000
+        assert 1.0119 < longer / plain < 1.0121
+
+    def test_headers_alone_can_be_too_much(self, planner: Planner) -> None:
+        """400G uplink, 0.4 of it: 160G, just the plain rate of the two sources."""
+        self.plan(planner, self.topology(), self.rules(share=0.4), 0)
+        error = refusal(lambda: self.plan(planner, self.topology(), self.rules(share=0.4), 50))
+        assert "bandwidth for copies that cross the fabric at leaf1:up-spine1: needs 161.9G, has 160G" in str(error)
+        assert "a larger uplink_share in the policy" in error.hint
+
+    def test_a_local_capture_port_is_used_where_the_uplink_is_too_small(self, planner: Planner) -> None:
+        made = leaf_fabric({"h1": "leaf1", "h2": "leaf2"}, [("n", "leaf2", "800G")], spines=1)
+        made["checkpoint_nodes"][0]["nics"][0]["address"] = "10.9.0.1"
+        rates = {f"{leaf}:{d}": "80G" for leaf in ("leaf1:P1", "leaf2:P2") for d in ("rx", "tx")}
+        wide, narrow = ({**self.rules(share=share), "allowed_ports": ["leaf*:P*"]} for share in (0.5, 0.1))
+        for rules in (wide, narrow):
+            rules["monitor"]["measured"] = rates
+        assert {point.switch for point in self.plan(planner, made, wide).points} == {"leaf1"}
+        assert {point.switch for point in self.plan(planner, made, narrow).points} == {"leaf2"}
+
+    def test_a_port_that_copies_cross_is_not_watched(self, planner: Planner) -> None:
+        """Only the uplink of leaf1 is allowed, and it carries the copies themselves."""
+        made = leaf_fabric(TWO, [("n", "spine1", "800G")], spines=1)
+        made["checkpoint_nodes"][0]["nics"][0]["address"] = "10.9.0.1"
+        rules = policy(copies=1, allowed=["leaf1:up-spine1"], rate_model="measured")
+        rules["monitor"]["measured"] = {f"leaf1:up-spine1:{d}": "1G" for d in ("rx", "tx")}
+        rules["remote"] = {"over_fabric": True, "uplink_share": 0.5}
+        error = refusal(lambda: self.plan(planner, made, rules))
+        assert "no mirror of a mirror" in str(error)
+        rules["allowed_ports"] = ["leaf1:*"]
+        rules["monitor"]["measured"].update({f"leaf1:P1:{d}": "1G" for d in ("rx", "tx")})
+        assert points(self.plan(planner, made, rules)) == ["leaf1:P1:rx", "leaf1:P1:tx"]
+
+
+class TestCuts:
+    """Two spines: the uplinks of leaf1 together see every hop between the leaves."""
+
+    def rules(self, allowed: Sequence[str], *, cuts: bool = True) -> Raw:
+        return {**policy(copies=1, allowed=allowed), "cuts": cuts}
+
+    def test_all_uplinks_together_are_one_site(self, planner: Planner) -> None:
+        topology = leaf_fabric(TWO, [("n", "leaf1", "800G")] * 2, spines=2, speed="200G")
+        plan = planner(topology, job=ring_job([["h1", "h2"]]), rules=self.rules(["leaf1:up-*"]))
+        assert points(plan) == [f"leaf1:up-spine{n}:{d}" for n in (1, 2) for d in ("rx", "tx")]
+        assert [(hop.copies, len(hop.also)) for hop in plan.hops] == [(1, 1), (1, 1)]
+        assert plan.cost.duplicate_bytes == 0
+        assert sum(load.load for load in plan.loads) == 4 * 200_000
+        assert plan.cost.mirrored_bytes == 2 * 393216
+
+    def test_without_cuts_it_is_infeasible(self, planner: Planner) -> None:
+        topology = leaf_fabric(TWO, [("n", "leaf1", "800G")] * 2, spines=2, speed="200G")
+        rules = self.rules(["leaf1:up-*"], cuts=False)
+        refusal(lambda: planner(topology, job=ring_job([["h1", "h2"]]), rules=rules))
+
+    def test_a_cut_over_two_spines(self, planner: Planner) -> None:
+        captures = [("n", "spine1", "800G"), ("n", "spine2", "800G")]
+        topology = leaf_fabric(TWO, captures, spines=2)
+        plan = planner(topology, job=ring_job([["h1", "h2"]]), rules=self.rules(["*:*"]))
+        assert {point.switch for point in plan.points} == {"spine1", "spine2"}
+        assert {hop.copies for hop in plan.hops} == {1}
+        error = refusal(
+            lambda: planner(
+                leaf_fabric(TWO, captures[:1], spines=2), job=ring_job([["h1", "h2"]]), rules=self.rules(["*:*"])
+            )
+        )
+        assert "capture ports" in str(error)
+
+    def test_a_bond_is_a_cut_of_its_cables(self, planner: Planner) -> None:
+        topology = leaf_fabric({"h1": "leaf1", "h2": "leaf1"}, [("n", "leaf1", "800G")] * 2)
+        topology["switches"][0]["ports"].append({"name": "P1b", "speed": "400G"})
+        topology["hosts"][0]["nics"][0]["lag"] = "bond0"
+        topology["hosts"][0]["nics"].append(
+            {"name": "nic1", "speed": "400G", "addresses": ["10.1.0.1"], "lag": "bond0"}
+        )
+        topology["links"].append(["h1:nic1", "leaf1:P1b"])
+        job = ring_job([["h1", "h2"]])
+        assert points(planner(topology, job=job)) == ["leaf1:P2:rx", "leaf1:P2:tx"]
+        rules = self.rules(["leaf1:P1*"])
+        assert points(planner(topology, job=job, rules=rules)) == [
+            f"leaf1:{p}:{d}" for p in ("P1", "P1b") for d in ("rx", "tx")
+        ]
+
+
+class TestSurvive:
+    def rules(self, survive: int) -> Raw:
+        return {**policy(copies=1), "survive": survive}
+
+    CAPTURES: ClassVar = [("a", "leaf1", "800G"), ("b", "leaf2", "800G")]
+
+    def test_a_second_switch_and_node_are_used(self, planner: Planner) -> None:
+        topology = leaf_fabric(TWO, self.CAPTURES, spines=1)
+        job = ring_job([["h1", "h2"]])
+        assert {point.switch for point in planner(topology, job=job, rules=self.rules(0)).points} == {"leaf1"}
+        plan = planner(topology, job=job, rules=self.rules(1))
+        assert {point.switch for point in plan.points} == {"leaf1", "leaf2"}
+        assert {point.capture for point in plan.points} == {"a:cap0", "b:cap0"}
+
+    def test_infeasible_names_what_must_not_be_lost(self, planner: Planner) -> None:
+        error = refusal(lambda: planner(rules=self.rules(1)))
+        assert "survive: not complete any more: ring dp0/0 after the loss of capture port n:cap0" in str(error)
+        assert "capture ports of another checkpoint node on another switch" in error.hint
