@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.cli.switches import PLAN, Teller, forget_option, reach_for, read_plan, state_dir_option, styled
+from flowcheck_net.cli.inputs import read_plan_and_digest
+from flowcheck_net.cli.switches import PLAN, Teller, forget_option, reach_for, state_dir_option, styled
 
 if TYPE_CHECKING:
     from flowcheck_net.apply.engine import ApplyReport
@@ -42,7 +43,7 @@ def command(
 
     if dry_run and resume:
         raise click.UsageError("--dry-run and --resume exclude each other")
-    plan, digest = read_plan(plan_file)
+    plan, digest = read_plan_and_digest(plan_file)
     teller = Teller(quiet=as_json)
     reach = reach_for(plan.job.name, state_dir, teller)
     gone = frozenset(SwitchName(name) for name in forget)

@@ -94,10 +94,10 @@ def command(
 
 def _planned(path: Path) -> "tuple[Expectation, Scene]":
     from flowcheck_net.audit.scene import scene_of_plan
-    from flowcheck_net.cli.switches import read_plan
+    from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.plan.plan import expectation
 
-    plan, _ = read_plan(path)
+    plan = read_plan(path)
     return expectation(plan), scene_of_plan(plan)
 
 

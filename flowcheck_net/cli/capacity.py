@@ -65,13 +65,13 @@ def _conclude(out: "Console", report: "CapacityReport") -> None:
 
 def _plan(source: Path) -> "Plan":
     """The plan in a file, or the one that the three files of a directory give."""
-    from flowcheck_net.cli.switches import read_plan
+    from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.plan.make import make_plan
     from flowcheck_net.spec.load import load_specs, spec_paths
 
     if source.is_dir():
         return make_plan(load_specs(*spec_paths(source)))
-    return read_plan(source)[0]
+    return read_plan(source)
 
 
 def _givens(assume: Iterable[str], measured: Iterable[str]) -> "Givens":

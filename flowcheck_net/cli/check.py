@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.inputs import input_files, input_options
 from flowcheck_net.errors import SpecError
 
 if TYPE_CHECKING:
     from flowcheck_net.spec.load import Specs
 
-_FILE = click.Path(path_type=Path)
-
 
 @click.command("check")
-@click.argument("directory", required=False, type=_FILE)
-@click.option("--topology", type=_FILE, help="Topology file, instead of DIRECTORY/topology.yaml.")
-@click.option("--job", type=_FILE, help="Job file, instead of DIRECTORY/job.yaml.")
-@click.option("--policy", type=_FILE, help="Policy file, instead of DIRECTORY/policy.yaml.")
+@input_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def command(
     directory: Path | None, topology: Path | None, job: Path | None, policy: Path | None, *, as_json: bool
@@ -34,7 +30,7 @@ def command(
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.spec.load import load_specs
 
-    paths = _paths(directory, topology, job, policy)
+    paths = input_files(directory, topology, job, policy)
     try:
         specs = load_specs(*paths)
     except SpecError as error:
@@ -48,18 +44,6 @@ def command(
     click.echo("ok")
     for name, value in _summary(specs).items():
         click.echo(f"  {name.replace('_', ' ')}: {value}")
-
-
-def _paths(
-    directory: Path | None, topology: Path | None, job: Path | None, policy: Path | None
-) -> tuple[Path, Path, Path]:
-    """The three files: those named, the others from the directory."""
-    from flowcheck_net.spec.load import spec_paths
-
-    if directory is None and None in (topology, job, policy):
-        raise click.UsageError("give DIRECTORY, or all of --topology, --job and --policy")
-    usual = spec_paths(directory or Path())
-    return topology or usual[0], job or usual[1], policy or usual[2]
 
 
 def _summary(specs: "Specs") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.cli.inputs import input_files, input_options, read_plan
 from flowcheck_net.errors import Infeasible, PlanError
 
 if TYPE_CHECKING:
@@ -24,10 +25,7 @@ _HOPS_SHOWN = 6
 
 
 @click.command("plan")
-@click.argument("directory", required=False, type=_FILE)
-@click.option("--topology", type=_FILE, help="Topology file, instead of DIRECTORY/topology.yaml.")
-@click.option("--job", type=_FILE, help="Job file, instead of DIRECTORY/job.yaml.")
-@click.option("--policy", type=_FILE, help="Policy file, instead of DIRECTORY/policy.yaml.")
+@input_options
 @click.option("-o", "--output", type=_FILE, help="Write the plan here; an existing plan is replaced in one step.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan itself, as it is written to the file.")
 @click.option("--explain", is_flag=True, help="Show also why each point is there, and the solver's proof by stages.")
@@ -69,12 +67,9 @@ def command(
       flowcheck-net plan DIR --without spine2 --survive 1
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.plan.plan import verify_inputs
-    from flowcheck_net.spec.load import load_specs, spec_paths
+    from flowcheck_net.spec.load import load_specs
 
-    if directory is None and None in (topology, job, policy):
-        raise click.UsageError("give DIRECTORY, or all of --topology, --job and --policy")
-    usual = spec_paths(directory or Path())
-    specs = load_specs(topology or usual[0], job or usual[1], policy or usual[2])
+    specs = load_specs(*input_files(directory, topology, job, policy))
     if checked is not None:
         verify_inputs(read_plan(checked), specs)
         click.echo(f"{checked}: made from these files")
@@ -149,24 +144,6 @@ def _tell_all(found: _Found, before: "Plan | None", *, proof: bool) -> None:
             click.echo(f"against {title}:")
             for line in comparison_lines(compare(other, found.plan), "that one", "this one"):
                 click.echo(f"  {line}")
-
-
-def read_plan(path: Path) -> "Plan":
-    """A plan file.
-
-    Raises:
-        PlanError: It cannot be read.
-        StalePlan: It is no plan, or was altered.
-    """
-    from flowcheck_net.plan.plan import plan_from_json
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(
-            f"{path} cannot be read: {error}", hint="give a plan that `flowcheck-net plan -o` wrote"
-        ) from None
-    return plan_from_json(text, str(path))
 
 
 def write_plan(path: Path, text: str) -> None:

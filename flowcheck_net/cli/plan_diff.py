@@ -18,7 +18,7 @@ def command(before: Path, after: Path, *, as_json: bool) -> None:
 
     Exit code 0 whether they differ or not; the steps are those that `apply` would take to go from BEFORE to AFTER.
     """
-    from flowcheck_net.cli.plan import read_plan
+    from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.cli.plan_show import comparison_lines
     from flowcheck_net.plan.compare import compare
 

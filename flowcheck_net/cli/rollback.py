@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from flowcheck_net.cli.switches import PLAN, Teller, forget_option, reach_for, read_plan, state_dir_option
+from flowcheck_net.cli.inputs import read_plan
+from flowcheck_net.cli.switches import PLAN, Teller, forget_option, reach_for, state_dir_option
 
 
 @click.command("rollback")
@@ -25,7 +26,7 @@ def command(plan_file: Path | None, state_dir: Path, forget: tuple[str, ...], *,
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.ids import SwitchName
 
-    job = read_plan(plan_file)[0].job.name if plan_file else None
+    job = read_plan(plan_file).job.name if plan_file else None
     teller = Teller(quiet=as_json)
     gone = frozenset(SwitchName(name) for name in forget)
     with Journal(state_dir / "journal.sqlite") as journal:

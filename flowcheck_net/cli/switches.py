@@ -1,18 +1,16 @@
-"""What apply, verify and rollback share: their options, the plan file, the state directory, progress lines."""
+"""What apply, verify and rollback share: their options, the state directory, progress lines."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.cli.inputs import Command
+
 if TYPE_CHECKING:
     from flowcheck_net.apply.reach import Event, Reach
-    from flowcheck_net.plan.plan import Plan
-
-Command = TypeVar("Command", bound=Callable[..., None])
 
 PLAN = click.Path(path_type=Path, exists=True, dir_okay=False)
 STYLES = {"written": "green", "restored": "yellow", "failed": "red", "not restored": "red", "not rolled back": "red"}
@@ -45,19 +43,6 @@ def default_state_dir() -> Path:
     # The XDG rule: a relative path is to be ignored.
     root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
     return root / "flowcheck-net"
-
-
-def read_plan(path: Path) -> "tuple[Plan, str]":
-    """The plan and its digest; raises StalePlan."""
-    from flowcheck_net.errors import StalePlan
-    from flowcheck_net.plan.plan import plan_from_json
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StalePlan(f"{path} cannot be read: {error}", hint="make one with `flowcheck-net plan`") from error
-    plan = plan_from_json(text, str(path))
-    return plan, str(json.loads(text)["digest"])
 
 
 def reach_for(job: str, state_dir: Path, tell: "Callable[[Event], None]") -> "Reach":

@@ -52,8 +52,8 @@ def command(
       flowcheck-net synth plan.json -o mirror.pcapng --fault loss:hop=dp0/0/1,iteration=2,packet=30
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
+    from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.cli.output import write_file
-    from flowcheck_net.cli.switches import read_plan
     from flowcheck_net.receive.synth import synthesize
     from flowcheck_net.receive.synth_faults import parse_faults
     from flowcheck_net.receive.synth_report import report_to_json
@@ -61,7 +61,7 @@ def command(
     spare_inputs(output, "-o", plan, truth)
     spare_inputs(truth, "--truth", plan)
     asked = parse_faults(faults)
-    made, _ = read_plan(plan)
+    made = read_plan(plan)
     report = synthesize(made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn)
     text = report_to_json(report)
     if truth is not None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.cli.switches import PLAN, Teller, reach_for, read_plan, state_dir_option, styled
+from flowcheck_net.cli.inputs import read_plan
+from flowcheck_net.cli.switches import PLAN, Teller, reach_for, state_dir_option, styled
 
 if TYPE_CHECKING:
     from flowcheck_net.apply.verify import SwitchVerdict, VerifyReport
@@ -29,7 +30,7 @@ def command(plan_file: Path, state_dir: Path, *, as_json: bool) -> None:
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.errors import Drift, DriverError
 
-    plan, _ = read_plan(plan_file)
+    plan = read_plan(plan_file)
     journal_file = state_dir / "journal.sqlite"
     leftovers: tuple[SwitchAddress, ...] = ()
     if journal_file.exists():
