@@ -2,11 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from flowcheck_net.ids import Address, CapturePort, Channel, GroupName, HostName, NicName, Qpn, Rank
 from flowcheck_net.model.expect import Expectation, expect
 from flowcheck_net.model.job import Broadcast, Bucket, Dtype, Job, Nccl, Protocol, RankPlace, Ring, Wire
 from flowcheck_net.receive.records import Capture, Cause, Flow, Message, Missing, Records
+
+if TYPE_CHECKING:
+    from flowcheck_net.audit.result import AuditReport
+    from flowcheck_net.audit.verdict import Verdict
 
 PORT = CapturePort("ckpt1:cap0")
 SECOND = 1_000_000_000
@@ -153,6 +158,25 @@ def iterate(expectation: Expectation, wires: Mapping[tuple[int, int], Line], tim
     for h in expectation.hops:
         for number, m in enumerate(h.messages):
             wires[h.channel, h.index].send(m.wire_bytes, time + number * 10_000)
+
+
+def run(iterations: int = 2, **kwargs: Any) -> tuple[Expectation, dict[tuple[int, int], Line]]:
+    """Some iterations, both hops of each ring of two ranks watched; ``kwargs`` of ``job``.
+
+    5 000 floats, LL, 2 ranks, 1 channel: chunk 0 has 3 072 floats = 24 576 B on the wire = 24 packets of 1 024 B, and 1
+    has 1 928 floats = 15 424 B = 16 packets. Hop 0->1 sends chunk 1 as a partial sum, then chunk 0 fully reduced; hop
+    1->0 sends chunk 0 as a partial sum, then chunk 1 fully reduced. 40 packets and 40 000 B on each.
+    """
+    expectation = planned(job(**kwargs), [0, 1])
+    wires = lines(expectation)
+    for number in range(iterations):
+        iterate(expectation, wires, number * SECOND)
+    return expectation, wires
+
+
+def verdicts(report: "AuditReport") -> "list[Verdict]":
+    """Of each ring and iteration."""
+    return [ring.verdict for ring in report.rings]
 
 
 def records(found: Collection[Line], dropped: int | None = None) -> Records:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,30 +22,9 @@ from flowcheck_net.spec.load import load_specs
 TWO_HOST = Path(__file__).resolve().parents[2] / "topologies" / "two-host"
 
 
-def audited(
-    tmp_path: Path,
-    nccl: str,
-    *,
-    iterations: int = 3,
-    elements: Sequence[int] = (5000,),
-    extra: str = "",
-    faults: Sequence[str] = (),
-    start_psn: int = 0,
-    mtu: int = 1024,
-) -> AuditReport:
-    """Audit some iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
-    return audit(
-        *seen(
-            tmp_path,
-            nccl,
-            iterations=iterations,
-            elements=elements,
-            extra=extra,
-            faults=faults,
-            start_psn=start_psn,
-            mtu=mtu,
-        )
-    )
+def audited(tmp_path: Path, nccl: str, **options: Any) -> AuditReport:
+    """The verdicts on what ``seen`` shows."""
+    return audit(*seen(tmp_path, nccl, **options))
 
 
 def seen(
@@ -58,7 +38,7 @@ def seen(
     start_psn: int = 0,
     mtu: int = 1024,
 ) -> tuple[Expectation, Records]:
-    """What ``audited`` judges."""
+    """Some iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
     buckets = "".join(f"  - {{name: b{i}, elements: {n}, dtype: fp32}}\n" for i, n in enumerate(elements))
     job = tmp_path / "job.yaml"
     job.write_text(

@@ -7,22 +7,7 @@ from flowcheck_net.audit.verdict import Verdict, worst
 from flowcheck_net.model.expect import expect
 from flowcheck_net.model.job import Protocol
 from tests.doubles import audit_world as world
-
-# 5 000 floats, LL, 2 ranks, 1 channel: chunk 0 has 3 072 floats = 24 576 B on the wire = 24 packets of 1 024 B,
-# chunk 1 has 1 928 floats = 15 424 B = 16 packets. Hop 0->1 sends chunk 1 as a partial sum, then chunk 0 fully reduced;
-# hop 1->0 sends chunk 0 as a partial sum, then chunk 1 fully reduced. 40 packets and 40 000 B on each.
-
-
-def run(iterations: int = 2, **kwargs):
-    expectation = world.planned(world.job(**kwargs), [0, 1])
-    wires = world.lines(expectation)
-    for number in range(iterations):
-        world.iterate(expectation, wires, number * world.SECOND)
-    return expectation, wires
-
-
-def verdicts(report) -> list[Verdict]:
-    return [ring.verdict for ring in report.rings]
+from tests.doubles.audit_world import run, verdicts
 
 
 def test_everything_seen_is_covered_with_the_arithmetic() -> None:
