@@ -163,9 +163,9 @@ def iterate(expectation: Expectation, wires: Mapping[tuple[int, int], Line], tim
 def run(iterations: int = 2, **kwargs: Any) -> tuple[Expectation, dict[tuple[int, int], Line]]:
     """Some iterations, both hops of each ring of two ranks watched; ``kwargs`` of ``job``.
 
-    5 000 floats, LL, 2 ranks, 1 channel: chunk 0 has 3 072 floats = 24 576 B on the wire = 24 packets of 1 024 B, and 1
-    has 1 928 floats = 15 424 B = 16 packets. Hop 0->1 sends chunk 1 as a partial sum, then chunk 0 fully reduced; hop
-    1->0 sends chunk 0 as a partial sum, then chunk 1 fully reduced. 40 packets and 40 000 B on each.
+    5 000 floats, LL, 2 ranks, 1 channel: chunk 0 has 3 072 floats = 24 576 B on the wire = 24 packets of 1 024 B,
+    chunk 1 has 1 928 floats = 15 424 B = 16 packets. Hop 0->1 sends chunk 1 as a partial sum, then chunk 0 fully
+    reduced; hop 1->0 sends chunk 0 as a partial sum, then chunk 1 fully reduced. 40 packets and 40 000 B on each.
     """
     expectation = planned(job(**kwargs), [0, 1])
     wires = lines(expectation)
