@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.errors import Infeasible
+from flowcheck_net.plan.highs import Solver
 from flowcheck_net.plan.problem import Limit, PlanningProblem, RingNeed
 from flowcheck_net.plan.relax import LIFTABLE, lift, with_copies
 from flowcheck_net.plan.shortage import shortage, whole
-from flowcheck_net.plan.solve import Solver
 
 _SHOWN = 4
 

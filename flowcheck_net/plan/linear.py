@@ -29,7 +29,7 @@ from itertools import pairwise
 
 from flowcheck_net.plan.linear_limits import add_limits
 from flowcheck_net.plan.problem import Hop, PlanningProblem, SwitchLimits
-from flowcheck_net.plan.programme import Component, Programme, Terms
+from flowcheck_net.plan.programme import TIES, Component, Programme, Terms
 
 
 def components(problem: PlanningProblem) -> tuple[Component, ...]:
@@ -90,7 +90,7 @@ def formulate(problem: PlanningProblem, component: Component) -> Programme:
         ("sessions", dict.fromkeys(programme.session.values(), 1)),
         ("switches", dict.fromkeys(touched, 1)),
         *distance,
-        ("canonical order", _canonical(problem, programme)),
+        (TIES, _canonical(problem, programme)),
     )
     return programme
 

@@ -7,6 +7,9 @@ from math import inf
 Terms = dict[int, int]
 """Column -> coefficient."""
 
+TIES = "canonical order"
+"""The last stage: among equally good choices the one that comes first. It is no cost and stands in no proof."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

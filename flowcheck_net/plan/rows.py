@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from flowcheck_net.ids import Address
 from flowcheck_net.model.fabric import Fabric
-from flowcheck_net.model.job import Job, Lane, Tree, Wire
+from flowcheck_net.model.job import Job, Lane, Ring, Tree, Wire
 from flowcheck_net.model.lanes import gives_copy, lane_messages
 from flowcheck_net.model.routing import Site, hop_sites, hop_stages
-from flowcheck_net.model.wire import HopTotals, Totals, hop_totals
+from flowcheck_net.model.wire import Totals, hop_totals
+from flowcheck_net.model.wire_totals import CarriedTotals, ring_totals
 
 _FRAME = 14 + 4 + 20 + 8 + 12 + 4
 """Bytes a packet beside payload and IP header: Ethernet 14, FCS 4, preamble and gap 20, UDP 8, BTH 12, ICRC 4."""
@@ -105,23 +106,20 @@ class _Sizes:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._known: dict[tuple[object, ...], HopTotals] = {}
+        self._known: dict[tuple[object, ...], CarriedTotals] = {}
 
-    def of(self, lane: Lane, index: int) -> HopTotals:
+    def of(self, lane: Lane, index: int) -> CarriedTotals:
         """All messages of one iteration on one hop. Edges of a tree differ only by direction."""
+        key: tuple[object, ...] = (lane.size, lane.channel, index, lane.carries)
         if isinstance(lane, Tree):
-            down = lane.is_down(index)
-            key: tuple[object, ...] = (
-                lane.members,
-                lane.hosts,
-                lane.head,
-                lane.heads,
-                lane.channel,
-                lane.carries,
-                down,
-            )
-        else:
-            key = (lane.size, lane.channel, index, lane.carries)
+            shape = (lane.members, lane.hosts, lane.head, lane.heads)
+            key = (*shape, lane.channel, lane.carries, lane.is_down(index))
         if key not in self._known:
-            self._known[key] = hop_totals(lane_messages(self._wire, lane, index))
+            self._known[key] = self._sum(lane, index)
         return self._known[key]
+
+    def _sum(self, lane: Lane, index: int) -> CarriedTotals:
+        if isinstance(lane, Ring):
+            return ring_totals(self._wire, lane, index)
+        totals = hop_totals(lane_messages(self._wire, lane, index))
+        return CarriedTotals(totals.reduced, totals.total)

@@ -5,21 +5,23 @@ proposed were tried in the problem and found to do.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.ids import SwitchName
+from flowcheck_net.plan.highs import Solver
 from flowcheck_net.plan.linear import formulate
 from flowcheck_net.plan.problem import Limit, PlanningProblem, capacity
 from flowcheck_net.plan.programme import Component, Programme
 from flowcheck_net.plan.relax import lift, with_captures
-from flowcheck_net.plan.solve import Solver
 
 _SPEEDS = (10, 25, 40, 50, 100, 200, 400, 800)
 """Gbit/s of ports that exist."""
 _MOST_PORTS = 8
 """More new capture ports than this on a switch are named as bandwidth, not as ports."""
+_OFFERS = [(1, gbps) for gbps in _SPEEDS] + [(count, _SPEEDS[-1]) for count in range(2, _MOST_PORTS + 1)]
+"""(count, Gbit/s)"""
 _ENDLESS = 10**9
 _SHOWN = 6
 
@@ -97,16 +99,54 @@ def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
 
 
 def _more_ports(problem: PlanningProblem, short: tuple[str, ...]) -> str:
-    """The slowest, then fewest, new capture ports that were tried and found to do: where it is short, or everywhere."""
-    offers = [(1, gbps) for gbps in _SPEEDS] + [(count, _SPEEDS[-1]) for count in range(2, _MOST_PORTS + 1)]
+    """New capture ports that were tried and found to do: where it is short, or everywhere; as few as will do.
+
+    Of the speeds that the site has already; else one more a switch of the slowest speed that will do, else of the
+    fastest there is.
+    """
     everywhere = tuple(sorted({capture.switch for capture in problem.captures}))
     for switches in dict.fromkeys((short, everywhere)):
-        first = bisect_left(offers, True, key=lambda o: _solvable(with_captures(problem, switches, o[1], o[0])))
-        if first < len(offers):
-            count, gbps = offers[first]
-            ports = f"one more {gbps}G capture port" if count == 1 else f"{count} more {gbps}G capture ports"
-            return f"{ports} on {_each(switches)}"
+        for offers in (*_of_the_site(problem, switches), _OFFERS):
+            first = bisect_left(
+                offers, True, key=lambda o: _solvable(_with(problem, dict.fromkeys(switches, o[0]), o[1]))
+            )
+            if first < len(offers):
+                count, gbps = offers[first]
+                return _shopping_list(problem, dict.fromkeys(switches, count), gbps)
     return f"more capture bandwidth and the sessions for it on {_each(short)}"
+
+
+def _of_the_site(problem: PlanningProblem, switches: tuple[str, ...]) -> Iterator[list[tuple[int, int]]]:
+    """(count, Gbit/s) for each speed of the capture ports that are there, the slowest first."""
+    has = {capture.capacity for capture in problem.captures if capture.switch in switches and not capture.remote}
+    for gbps in _SPEEDS:
+        if capacity(gbps, problem.headroom) in has:
+            yield [(count, gbps) for count in range(1, _MOST_PORTS + 1)]
+
+
+def _with(problem: PlanningProblem, counts: dict[str, int], gbps: int) -> PlanningProblem:
+    for switch, count in counts.items():
+        problem = with_captures(problem, (switch,), gbps, count)
+    return problem
+
+
+def _shopping_list(problem: PlanningProblem, counts: dict[str, int], gbps: int) -> str:
+    """The same number everywhere will do: switch by switch, so many are left out as can be."""
+    for switch in counts:
+        while counts[switch] and _solvable(_with(problem, {**counts, switch: counts[switch] - 1}, gbps)):
+            counts[switch] -= 1
+    by_count: dict[int, list[str]] = {}
+    for switch, count in counts.items():
+        if count:
+            by_count.setdefault(count, []).append(switch)
+    return ", ".join(
+        (
+            f"one more {gbps}G capture port on {_each(names)}"
+            if n == 1
+            else f"{n} more {gbps}G capture ports on {_each(names)}"
+        )
+        for n, names in by_count.items()
+    )
 
 
 def _solvable(problem: PlanningProblem) -> bool:

@@ -1,29 +1,27 @@
-"""Problem -> the best choice, with its proof, by HiGHS. The only file that imports highspy.
+"""Problem -> the best choice, with its proof.
 
 The objective is lexicographic: each stage is minimised to proven optimality, then held by a row, then the next one is
 minimised. Every value is recomputed in whole numbers from the chosen taps; a rounding error of the solver is an error
 here and never a plan.
+
+Parts of the problem that share no switch are solved alone, equal ones once. For each part a small programme over
+classes of interchangeable taps gives a bound and says how many taps of each class to take; the full programme over
+just those taps then mostly meets the bound, which proves them optimal. Where it does not, the full programme over all
+taps decides (docs/design/0006).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from math import ceil, gcd, inf
-
-import highspy
-import numpy as np
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from flowcheck_net.errors import PlanError
-from flowcheck_net.plan.linear import components, formulate
+from flowcheck_net.plan.aggregate import Aggregate, Outline, OutlineProgramme, aggregate, choose_members, is_outlined
+from flowcheck_net.plan.decompose import Index, Part, Region, extract, regions
+from flowcheck_net.plan.highs import NAME, Solver, exact
+from flowcheck_net.plan.linear import formulate
 from flowcheck_net.plan.plan import Proof, StageProof
 from flowcheck_net.plan.problem import Choice, PlanningProblem
-from flowcheck_net.plan.programme import Component, Programme, Terms
+from flowcheck_net.plan.programme import TIES, Component, Programme
 
-_SEED = 20250330
-"""Fixed for ever: with one thread it makes the same problem take the same path."""
-_BASE = 65536
-"""Of the digits in which large sums are minimised: small enough for the solver's tolerance of 1e-9 to be nothing."""
-_SOLVER = f"HiGHS {highspy.HIGHS_VERSION_MAJOR}.{highspy.HIGHS_VERSION_MINOR}.{highspy.HIGHS_VERSION_PATCH}"
 _REPORT = "this is a fault of the planner: report it with the three input files"
 
 
@@ -36,14 +34,13 @@ class Solved:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimum:
-    """One proven minimum."""
+class Bound:
+    """What no choice can beat, and how many taps of each class would reach it."""
 
-    columns: tuple[float, ...]
-    value: int
-    """Exact, from the rounded integer columns."""
-    bound: int
-    """No solution is smaller."""
+    costs: tuple[int, ...]
+    """Duplicate bytes, mirrored bytes, sessions, switches."""
+    counts: tuple[tuple[int, int], ...]
+    """(class, taps)"""
 
 
 def solve(problem: PlanningProblem, progress: Callable[[str], None] | None = None) -> Solved | None:
@@ -52,14 +49,16 @@ def solve(problem: PlanningProblem, progress: Callable[[str], None] | None = Non
     Raises:
         PlanError: The solver stopped without a proof, or its numbers do not hold in exact arithmetic.
     """
-    parts = components(problem)
+    tell = progress if progress is not None else _silent
+    parts = regions(problem)
+    planner = _Planner(problem)
     taps: list[tuple[int, int]] = []
     counted: list[tuple[int, int]] = []
     stages: dict[str, StageProof] = {}
     for number, part in enumerate(parts, start=1):
-        if progress is not None:
-            progress(f"solving part {number} of {len(parts)}: {len(part.rings)} rings, {len(part.switches)} switches")
-        found = _solve_part(problem, part)
+        component = part.component
+        tell(f"solving part {number} of {len(parts)}: {len(component.rings)} rings, {len(component.switches)} switches")
+        found = planner.solve(part)
         if found is None:
             return None
         taps.extend(found.choice.taps)
@@ -71,8 +70,9 @@ def solve(problem: PlanningProblem, progress: Callable[[str], None] | None = Non
     return Solved(choice, _proof(tuple(stages.values())))
 
 
-def _solve_part(problem: PlanningProblem, part: Component) -> Solved | None:
-    programme = formulate(problem, part)
+def solve_whole(problem: PlanningProblem, component: Component) -> Solved | None:
+    """The optimal choice of a component by one programme over all of its taps; ``None``: there is none."""
+    programme = formulate(problem, component)
     if not programme.count:
         return None
     solver = Solver(programme)
@@ -80,6 +80,8 @@ def _solve_part(problem: PlanningProblem, part: Component) -> Solved | None:
     columns: tuple[float, ...] = ()
     for name, terms in programme.stages:
         found = solver.settle(terms)
+        if found is None and name == TIES:
+            break  # its numbers are large: should the solver stumble, the choice of the stage before stands
         if found is None:
             if proofs:
                 raise PlanError(f"the solver lost its own solution before {name}; no plan was made", hint=_REPORT)
@@ -88,12 +90,90 @@ def _solve_part(problem: PlanningProblem, part: Component) -> Solved | None:
         proofs.append(StageProof(name, found.value, found.bound))
     _hold(programme, proofs, columns)
     choice = Choice(_picked(programme.choose, columns), _picked(programme.count, columns))
-    return Solved(choice, _proof(tuple(proofs)))
+    return Solved(choice, _proof(tuple(proof for proof in proofs if proof.name != TIES)))
+
+
+class _Planner:
+    """Answers for the parts of one problem; equal questions are answered once."""
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self._index = Index(problem)
+        self._outlined = is_outlined(problem)
+        self._bounds: dict[Outline, Bound | None] = {}
+        self._answers: dict[PlanningProblem, Solved | None] = {}
+
+    def solve(self, region: Region) -> Solved | None:
+        """The optimal choice of a part, in the numbers of the whole problem; ``None``: there is none."""
+        if not self._outlined:
+            return solve_whole(self._index.problem, region.component)
+        if not region.taps:
+            return None
+        for fine in (False, True):
+            found = aggregate(self._index, region, fine=fine)
+            bound = self._bound(found.outline)
+            if bound is None and not fine:
+                return None
+            solved = None if bound is None else self._meet(region, found, bound)
+            if solved is not None:
+                return solved
+        return self._answer(extract(self._index, region, region.taps))
+
+    def _meet(self, region: Region, found: Aggregate, bound: Bound) -> Solved | None:
+        """A choice that is as good as the bound, which proves it optimal; ``None``: not found this way."""
+        taps = choose_members(self._index, found, dict(bound.counts))
+        if taps is None:
+            return None
+        solved = self._answer(extract(self._index, region, taps))
+        if solved is None or tuple(stage.value for stage in solved.proof.stages) != bound.costs:
+            return None
+        return solved
+
+    def _bound(self, outline: Outline) -> Bound | None:
+        if outline not in self._bounds:
+            self._bounds[outline] = _bound(outline)
+        return self._bounds[outline]
+
+    def _answer(self, part: Part) -> Solved | None:
+        if part.problem not in self._answers:
+            rings = tuple(range(len(part.problem.rings)))
+            everything = Component(rings, tuple(limits.name for limits in part.problem.switches))
+            self._answers[part.problem] = solve_whole(part.problem, everything)
+        found = self._answers[part.problem]
+        return None if found is None else replace(found, choice=part.whole(found.choice))
+
+
+def _bound(outline: Outline) -> Bound | None:
+    """The optimum of an outline, stage by stage; no two of its taps see one hop, so duplicates are 0."""
+    programme = OutlineProgramme(outline).programme
+    solver = Solver(programme)
+    costs = [0]
+    columns: tuple[float, ...] = ()
+    for name, terms in programme.stages:
+        found = solver.settle(terms)
+        if found is None and name == TIES:
+            break
+        if found is None:
+            if len(costs) > 1:
+                raise PlanError(f"the solver lost its own solution before {name}; no plan was made", hint=_REPORT)
+            return None
+        columns = found.columns
+        if name != TIES:
+            costs.append(found.bound)
+    counts: dict[int, int] = {}
+    for (number, _), x in programme.choose.items():
+        counts[number] = counts.get(number, 0) + round(columns[x])
+    return Bound(tuple(costs), tuple(counts.items()))
+
+
+def _silent(words: str) -> None:
+    del words
 
 
 def _hold(programme: Programme, proofs: list[StageProof], columns: tuple[float, ...]) -> None:
     """The last stage may not have given up what an earlier one reached."""
-    for proof, (name, terms) in zip(proofs, programme.stages, strict=True):
+    stages = dict(programme.stages)
+    for proof in proofs:
+        name, terms = proof.name, stages[proof.name]
         value = exact(terms, columns)
         if value != proof.value:
             message = f"the solver lost {name} ({proof.value} became {value}) to rounding; no plan was made"
@@ -107,107 +187,4 @@ def _picked(columns: Mapping[tuple[int, int], int], values: tuple[float, ...]) -
 def _proof(stages: tuple[StageProof, ...]) -> Proof:
     gap = max((abs(s.value - s.bound) / max(1.0, abs(s.value)) for s in stages), default=0.0)
     last = stages[-1].bound if stages else 0.0
-    return Proof(solver=_SOLVER, status="optimal", bound=last, gap=gap, stages=stages)
-
-
-class _Quiet(highspy.Highs):
-    """HiGHS without Python callbacks: registering them prints a banner on standard output, where our JSON goes."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def enableCallbacks(self) -> None:
-        """Nothing here uses them."""
-
-
-class Solver:
-    """HiGHS on one programme: minimise, pin, minimise again."""
-
-    def __init__(self, programme: Programme) -> None:
-        self._highs = _Quiet()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", _SEED),
-            ("mip_rel_gap", 0.0),
-            ("mip_abs_gap", 0.0),
-            ("mip_feasibility_tolerance", 1e-9),
-            ("primal_feasibility_tolerance", 1e-9),
-        ):
-            if self._highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:
-                raise PlanError(f"this version of HiGHS does not take the option {option}")
-        self._columns = 0
-        for upper, integer in zip(programme.upper, programme.integer, strict=True):
-            self._column(upper, integer=integer)
-        for row in programme.rows:
-            self._row(dict(row.terms), row.lower, row.upper)
-
-    def _column(self, upper: float, *, integer: bool) -> int:
-        self._highs.addVar(0.0, upper)
-        if integer:
-            self._highs.changeColIntegrality(self._columns, highspy.HighsVarType.kInteger)
-        self._columns += 1
-        return self._columns - 1
-
-    def _row(self, terms: Mapping[int, int], lower: float, upper: float) -> None:
-        columns = np.fromiter(terms.keys(), dtype=np.int32, count=len(terms))
-        values = np.fromiter(terms.values(), dtype=np.float64, count=len(terms))
-        self._highs.addRow(lower, upper, len(terms), columns, values)
-
-    def settle(self, terms: Terms) -> Optimum | None:
-        """Minimise ``terms`` and hold them there from now on; ``None`` when no solution exists.
-
-        A solver works in floating point and would take 2 000 000 064 for 2 000 000 000. So large coefficients are
-        written in digits to the base 65536, as in long addition: the sum of each digit gives a remainder below the base
-        and an integer carry. The highest digit is minimised and held, then the next, each with small numbers only; the
-        order of digit strings is the order of the sums.
-        """
-        unit = reduce(gcd, terms.values(), 0) or 1
-        value = bound = 0
-        columns: tuple[float, ...] = ()
-        for digit in self._digits({column: coefficient // unit for column, coefficient in terms.items()}):
-            found = self.minimise(digit)
-            if found is None:
-                return None
-            self._row(digit, -inf, found.value + 0.5)
-            value = value * _BASE + found.value
-            bound = bound * _BASE + found.bound
-            columns = found.columns
-        return Optimum(columns, value * unit, bound * unit)
-
-    def _digits(self, terms: Terms) -> Iterator[Terms]:
-        """The digits of the sum of ``terms``, highest first, each as terms of its own."""
-        digits: list[Terms] = []
-        carry: Terms = {}
-        while max(terms.values(), default=0) >= _BASE:
-            low = {column: c % _BASE for column, c in terms.items() if c % _BASE} | carry
-            terms = {column: c // _BASE for column, c in terms.items() if c >= _BASE}
-            rest, over = self._column(_BASE - 1, integer=False), self._column(inf, integer=True)
-            self._row({**low, rest: -1, over: -_BASE}, 0, 0)
-            digits.append({rest: 1})
-            carry = {over: 1}
-        digits.append(terms | carry)
-        return reversed(digits)
-
-    def minimise(self, terms: Terms) -> Optimum | None:
-        """The proven minimum of ``terms`` (coefficients below a million); ``None`` when no solution exists."""
-        costs = np.zeros(self._columns)
-        for column, coefficient in terms.items():
-            costs[column] = coefficient
-        self._highs.changeColsCost(self._columns, np.arange(self._columns, dtype=np.int32), costs)
-        self._highs.run()
-        status = self._highs.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
-            return None
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise PlanError(f"the solver stopped without a proof: {self._highs.modelStatusToString(status)}")
-        columns = tuple(self._highs.getSolution().col_value)
-        value = exact(terms, columns)
-        # The objective is whole: a bound of 41.2 proves 42. The 1e-6 is the solver's own tolerance on whole numbers.
-        bound = min(value, ceil(self._highs.getInfo().mip_dual_bound - 1e-6))
-        return Optimum(columns, value, bound)
-
-
-def exact(terms: Terms, columns: Sequence[float]) -> int:
-    """The sum in whole numbers."""
-    return sum(coefficient * round(columns[column]) for column, coefficient in terms.items())
+    return Proof(solver=NAME, status="optimal", bound=last, gap=gap, stages=stages)
