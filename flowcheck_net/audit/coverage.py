@@ -28,9 +28,10 @@ def audit(expectation: Expectation, records: Records) -> AuditReport:
     sighted = survey(expectation, records)
     drops = unexplained_drops(records)
     captures = {capture.name: capture for capture in records.captures}
+    run = _Run(expectation, captures, sighted, _Alike(sighted), drops)
     rings: list[RingResult] = []
     for (group, channel), hops in _rings(expectation.hops):
-        rings.extend(_Ring(group, channel, hops, expectation, captures, sighted, drops).results())
+        rings.extend(_Ring(group, channel, hops, run).results())
     flows = flow_results(records, sighted, expectation)
     findings = collect(expectation.wire, sighted, drops, rings, flows)
     verdicts = [ring.verdict for ring in rings] + [f.verdict for f in findings if f.verdict is not None]
@@ -81,45 +82,64 @@ class _Table:
     rows: tuple[Lengths, ...]
 
 
+class _Alike:
+    """What slots that may stand for one another show together. Worked out once an iteration, for all their rings."""
+
+    def __init__(self, sighted: Survey) -> None:
+        self._sighted = sighted
+        self._known: dict[tuple[SlotKey, int], tuple[Ranges, Ranges]] = {}
+
+    def seen(self, keys: Sequence[SlotKey], pattern: Pattern, iteration: int) -> tuple[Ranges, Ranges]:
+        """Offsets seen on every one of them, and on any."""
+        name = (keys[0], iteration)
+        if name not in self._known:
+            found = self._sighted.sightings
+            every = [slot_seen(found.get(key, ()), key[3], pattern, iteration, Cause.LOST) for key in keys]
+            gone = merge(r for each in every for r in holes(each.sure, 0, pattern.span - 1))
+            self._known[name] = holes(gone, 0, pattern.span - 1), merge(r for each in every for r in each.seen)
+        return self._known[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What all rings share."""
+
+    expectation: Expectation
+    captures: Mapping[CapturePort, Capture]
+    sighted: Survey
+    alike: _Alike
+    drops: Mapping[CapturePort, int]
+
+
 class _Ring:
     """All iterations of one ring."""
 
-    def __init__(
-        self,
-        group: GroupName,
-        channel: Channel,
-        hops: Sequence[ExpectedHop],
-        expectation: Expectation,
-        captures: Mapping[CapturePort, Capture],
-        sighted: Survey,
-        drops: Mapping[CapturePort, int],
-    ) -> None:
+    def __init__(self, group: GroupName, channel: Channel, hops: Sequence[ExpectedHop], run: _Run) -> None:
         self.group = group
         self.channel = channel
         self.hops = hops
-        self.expectation = expectation
-        self.sighted = sighted
-        self.drops = drops
-        self.captures = captures
-        self.tables = {hop.index: _tables(hop, expectation.wire) for hop in hops}
+        self.run = run
+        self.tables = {hop.index: _tables(hop, run.expectation.wire) for hop in hops}
+        self.doubts = self._doubts()
+        self.truncated = self._truncated()
         self.blank: dict[object, HopResult] = {}
         self.unions: dict[object, Union] = {}
 
     def results(self) -> list[RingResult]:
         """One result an iteration; a single one without number where no iteration of the whole run was found."""
-        untellable = untold(self.hops, self.expectation.wire)
+        untellable = untold(self.hops, self.run.expectation.wire)
         if untellable:
             return [RingResult(self.group, self.channel, None, Verdict.UNKNOWN, untellable, (), (), 0, 0)]
         keys = {table.key for tables in self.tables.values() for table in tables}
-        verdict, reason = unseen(self.hops, self.sighted, self.expectation.planned)
+        verdict, reason = unseen(self.hops, self.run.sighted, self.run.expectation.planned)
         idle = not any(hop.messages for hop in self.hops)
         silent = verdict is Verdict.STALE or not (idle or self._watched())
-        if (silent or self.sighted.iterations == 0) and not keys & self.sighted.sightings.keys():
+        if (silent or self.run.sighted.iterations == 0) and not keys & self.run.sighted.sightings.keys():
             return [RingResult(self.group, self.channel, None, verdict, reason, (), (), 0, 0)]
-        return [self._result(number) for number in range(self.sighted.iterations)]
+        return [self._result(number) for number in range(self.run.sighted.iterations)]
 
     def _watched(self) -> bool:
-        return self.expectation.planned and any(hop.captures for hop in self.hops)
+        return self.run.expectation.planned and any(hop.captures for hop in self.hops)
 
     def _result(self, iteration: int) -> RingResult:
         parts = {
@@ -132,9 +152,9 @@ class _Ring:
         facts = Facts(
             hops=hops,
             union=union,
-            doubts=self._doubts(parts),
-            drops={port: self.drops[port] for port in sorted(ports & self.drops.keys())},
-            truncated=self._truncated(),
+            doubts=self.doubts,
+            drops={port: self.run.drops[port] for port in sorted(ports & self.run.drops.keys())},
+            truncated=self.truncated,
         )
         verdict, reason = judge(facts)
         return RingResult(
@@ -145,7 +165,7 @@ class _Ring:
         """Packets of this ring's flows that were not captured whole, by capture port."""
         found: Counter[CapturePort] = Counter()
         for table in (table for tables in self.tables.values() for table in tables):
-            for sighting in self.sighted.sightings.get(table.key, ()):
+            for sighting in self.run.sighted.sightings.get(table.key, ()):
                 found[sighting.track.flow.capture] += sighting.track.flow.truncated
         return {port: count for port, count in sorted(found.items()) if count}
 
@@ -154,23 +174,23 @@ class _Ring:
         key = None if any(part.placed for part, _ in parts) else (hop.index, tuple(part.missing for part, _ in parts))
         if key is not None and key in self.blank:
             return self.blank[key]
-        found = hop_result(hop, parts, self.sighted, self.expectation.wire.mtu, self.expectation.planned)
+        found = hop_result(hop, parts, self.run.sighted, self.run.expectation.wire.mtu, self.run.expectation.planned)
         if key is not None:
             self.blank[key] = found
         return found
 
     def _seen(self, table: _Table, iteration: int) -> SlotSeen:
-        sightings = self.sighted.sightings.get(table.key, ())
+        sightings = self.run.sighted.sightings.get(table.key, ())
         return slot_seen(sightings, table.qp, table.pattern, iteration, self._absence(table, iteration))
 
     def _absence(self, table: _Table, iteration: int) -> Cause:
         """Why a queue pair shows nothing of an iteration, judged by when the others show it."""
-        sightings = self.sighted.sightings.get(table.key, ())
+        sightings = self.run.sighted.sightings.get(table.key, ())
         if any((w := s.window(iteration)) is not None and w.base is not None for s in sightings):
             return Cause.LOST
-        start, end = self.sighted.times[iteration]
+        start, end = self.run.sighted.times[iteration]
         ports = {s.track.flow.capture for s in sightings} or set(table.hop.captures)
-        captures: list[Capture] = [self.captures[port] for port in sorted(ports) if port in self.captures]
+        captures: list[Capture] = [self.run.captures[port] for port in sorted(ports) if port in self.run.captures]
         return absence(captures, start, end)
 
     def _union(self, parts: Mapping[int, Sequence[tuple[SlotSeen, Sequence[Lengths]]]], iteration: int) -> Union:
@@ -178,11 +198,11 @@ class _Ring:
         for hop in self.hops:
             for table, (part, rows) in zip(self.tables[hop.index], parts[hop.index], strict=True):
                 sure, possible = self._sure(table, part, iteration)
-                observed = table.key in self.sighted.sightings
+                observed = table.key in self.run.sighted.sightings
                 carriers.append(Carrier(hop_label(hop), observed, tuple(rows), part.seen, sure, possible))
         key = tuple((c.observed, c.sure, c.possible) for c in carriers)
         if key not in self.unions:
-            self.unions[key] = unite(carriers, self.expectation.wire.buckets)
+            self.unions[key] = unite(carriers, self.run.expectation.wire.buckets)
         return self.unions[key]
 
     def _sure(self, table: _Table, part: SlotSeen, iteration: int) -> tuple[Ranges, Ranges]:
@@ -191,26 +211,22 @@ class _Ring:
         Of a queue pair whose place is in doubt, or that was not found while an unexplained flow may be it, everything
         may have been seen, and nothing is sure.
         """
-        equal = self.sighted.equal.get(table.key, ())
+        equal = self.run.sighted.equal.get(table.key, ())
         pattern = table.pattern
-        assigned = self.sighted.assigned.get(table.key)
+        assigned = self.run.sighted.assigned.get(table.key)
         doubtful = assigned is not None and assigned.matters
-        if doubtful or (table.key in self.sighted.mistakable and not part.placed):
+        if doubtful or (table.key in self.run.sighted.mistakable and not part.placed):
             return (), ((0, pattern.span - 1),)
         if not equal:
             return part.sure, part.seen
-        every = [
-            slot_seen(self.sighted.sightings.get(key, ()), key[3], pattern, iteration, Cause.LOST) for key in equal
-        ]
-        gone = merge(r for each in every for r in holes(each.sure, 0, pattern.span - 1))
-        return holes(gone, 0, pattern.span - 1), merge(r for each in every for r in each.seen)
+        return self.run.alike.seen(equal, pattern, iteration)
 
-    def _doubts(self, parts: Mapping[int, Sequence[tuple[SlotSeen, Sequence[Lengths]]]]) -> tuple[str, ...]:
+    def _doubts(self) -> tuple[str, ...]:
         """Why the places of this ring's queue pairs are not certain."""
         found = []
         for tables in self.tables.values():
             for table in tables:
-                assigned = self.sighted.assigned.get(table.key)
+                assigned = self.run.sighted.assigned.get(table.key)
                 if assigned is not None and assigned.matters:
                     found.append(f"hop {assigned.name}: {assigned.doubt}")
         return tuple(found)
