@@ -56,11 +56,17 @@ def source(port: str, direction: Direction = Direction.RX) -> MirrorSource:
     return MirrorSource(PortName(port), direction)
 
 
+def unwatched(planned: PlannedSession) -> MirrorSource:
+    """A port of the switch that the session does not watch."""
+    every = (source(port, direction) for port in ("P1", "P2") for direction in Direction)
+    return next(one for one in every if one not in planned.session.sources)
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
         (lambda s: replace(s, session=replace(s.session, sources=s.session.sources[:1])), "coverage-or-points"),
-        (lambda s: replace(s, session=replace(s.session, sources=(*s.session.sources, source("P2")))), "points"),
+        (lambda s: replace(s, session=replace(s.session, sources=(*s.session.sources, unwatched(s)))), "points"),
         (lambda s: replace(s, session=replace(s.session, sources=(source("P99"),))), "unknown tap"),
         (lambda s: replace(s, session=replace(s.session, filters=())), "isolation"),
         (lambda s: replace(s, session=replace(s.session, filters=s.session.filters[1:])), "isolation"),
