@@ -1,9 +1,11 @@
-"""What a command may not do to the files that it was given."""
+"""What a command may not do to files that are there already."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
+
+from flowcheck_net.errors import FlowcheckError
 
 
 def spare_inputs(output: Path | None, option: str, *inputs: Path | None) -> None:
@@ -19,6 +21,12 @@ def spare_inputs(output: Path | None, option: str, *inputs: Path | None) -> None
     """
     if output is not None and any(_same(output, path) for path in _given(inputs)):
         raise click.UsageError(f"{option} {output} would write over an input; choose another name")
+
+
+def refuse_overwriting(output: Path | None, *, force: bool) -> None:
+    """Refuse to replace a file unless ``force`` is given; raises FlowcheckError."""
+    if output is not None and output.exists() and not force:
+        raise FlowcheckError(f"{output} is there already", hint="it may hold your own values: --force overwrites it")
 
 
 def _given(inputs: Iterable[Path | None]) -> Iterable[Path]:

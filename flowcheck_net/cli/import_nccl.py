@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.guard import refuse_overwriting
 from flowcheck_net.errors import FlowcheckError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def nccl(
 
     A ring that is cut, or of which a rank's log is missing, is refused by name (exit code 2).
     """  # noqa: D301 - click wants the real backspace character
-    from flowcheck_net.cli.output import emit_json
+    from flowcheck_net.cli.output import emit_json, write_file
     from flowcheck_net.importers.nccl_communicators import gather
     from flowcheck_net.importers.nccl_findings import log_findings
     from flowcheck_net.importers.nccl_groups import choose, group_facts
@@ -115,7 +116,7 @@ def nccl(
     from flowcheck_net.importers.nccl_lines import read_logs
     from flowcheck_net.spec.dump import dump_yaml
 
-    _refuse_overwriting(output, force=force)
+    refuse_overwriting(output, force=force)
     log = gather(read_logs(logs), [str(path) for path in logs], nccl_version)
     groups = group_facts(log, choose(log, communicators, nranks))
     if as_json and output is None:
@@ -124,7 +125,7 @@ def nccl(
     made = job_document(log, groups, name, _names(topology, hosts, nics), _wire(stated))
     text = dump_yaml(made.tree, comment=_comment(log, groups))
     if output is not None:
-        output.write_text(text)
+        write_file(output, text, "-o", FlowcheckError)
     if as_json:
         emit_json({"facts": facts_json(log, groups), "findings": _findings(made.findings), "job": made.tree})
     elif output is None:
@@ -133,11 +134,6 @@ def nccl(
         click.echo(f"wrote {output}: {_summary(groups)}")
     for finding in made.findings:
         click.echo(f"{finding.name}: {finding.words}", err=True)
-
-
-def _refuse_overwriting(output: Path | None, *, force: bool) -> None:
-    if output is not None and output.exists() and not force:
-        raise FlowcheckError(f"{output} is there already", hint="it may hold your own values: --force overwrites it")
 
 
 def _names(topology: Path | None, hosts: Sequence[tuple[str, str]], nics: Sequence[tuple[str, str]]) -> "NameChoice":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.guard import refuse_overwriting
 from flowcheck_net.errors import FlowcheckError, SpecError
 
 if TYPE_CHECKING:
@@ -53,10 +54,7 @@ def _command(kind: str, what: str, read: "Callable[[Sequence[str]], Survey]") ->
     ) -> None:
         from flowcheck_net.importers.run import import_topology
 
-        if output is not None and output.exists() and not force:
-            raise FlowcheckError(
-                f"{output} is there already", hint="it may hold your own values: --force overwrites it"
-            )
+        refuse_overwriting(output, force=force)
         try:
             graph = import_topology(read(files), _options(given))
         except SpecError as error:
@@ -113,6 +111,7 @@ def _choices(texts: Sequence[str]) -> "tuple[Choice, ...]":
 
 def _finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool) -> None:
     """Write the topology if it may be written; say what was found."""
+    from flowcheck_net.cli.output import write_file
     from flowcheck_net.importers.cables import FindingKind
     from flowcheck_net.spec.dump import dump_yaml
 
@@ -121,7 +120,7 @@ def _finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool
     is_written = not problems or (partial and not is_empty)
     text = dump_yaml(graph.imported.document, comment=_comment(graph)) if is_written else ""
     if text and output is not None:
-        output.write_text(text, encoding="utf-8")
+        write_file(output, text, "-o", FlowcheckError)
     if as_json:
         _emit_graph(graph, is_written=is_written)
     else:

@@ -106,6 +106,11 @@ def test_an_existing_file_is_kept(lab, tmp_path):
     assert out.read_text() != "mine"
 
 
+def test_a_place_that_cannot_be_written_is_named(lab, tmp_path):
+    with pytest.raises(FlowcheckError, match=r"no/topology\.yaml: No such file or directory"):
+        _run(containerlab, lab, *ANSWERS, "-o", tmp_path / "no" / "topology.yaml")
+
+
 def test_problems_write_nothing_unless_partial(lab, tmp_path):
     lab.write_text(LAB + '    - endpoints: ["h2:eth2", "leaf1:eth1"]\n    - endpoints: ["nobody:eth1", "leaf1:eth3"]\n')
     out = tmp_path / "topology.yaml"
