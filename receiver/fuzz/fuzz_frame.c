@@ -72,6 +72,31 @@ static void check_flow(const struct fck_flow *flow)
 	}
 }
 
+// Each header taken off is in one tunnel, and a frame went through two tunnels at most.
+static void check_tunnels(const struct fck_core *core, const struct fck_capture *capture)
+{
+	const uint64_t *attributes = capture->attributes;
+	uint64_t of_kind[FCK_TUNNEL_KINDS] = {0};
+	uint64_t gaps = 0;
+
+	for (uint32_t i = 0; i < fck_tunnel_count(core); i++) {
+		struct fck_tunnel tunnel;
+
+		require(fck_tunnel_get(core, i, &tunnel) == 0);
+		require(tunnel.kind < FCK_TUNNEL_KINDS && tunnel.packets > 0 && (tunnel.family == 4 || tunnel.family == 6));
+		of_kind[tunnel.kind] += tunnel.packets;
+		require(tunnel.sequence_gaps >= -1 && tunnel.session >= -1);
+		gaps += tunnel.sequence_gaps > 0 ? (uint64_t)tunnel.sequence_gaps : 0;
+	}
+	require(gaps == attributes[FCK_ATTRIBUTE_ERSPAN_SEQUENCE_GAPS]);
+	require(attributes[FCK_ATTRIBUTE_TUNNEL_REFUSED] == 0); // too few frames fit into an input
+	for (uint32_t kind = 0; kind < FCK_TUNNEL_KINDS; kind++) {
+		uint64_t frames = attributes[FCK_ATTRIBUTE_ENCAPSULATED_GRE + kind];
+
+		require(of_kind[kind] >= frames && of_kind[kind] <= 2 * frames);
+	}
+}
+
 static void check(struct fck_core *core)
 {
 	struct fck_capture capture;
@@ -87,12 +112,20 @@ static void check(struct fck_core *core)
 		check_flow(&flow);
 		packets += sum(flow.packets, FCK_CLASSES);
 	}
-	require(packets + capture.attributes[FCK_ATTRIBUTE_FLOW_REFUSED] == capture.frames[FCK_FRAME_ROCEV2]);
+	packets += capture.attributes[FCK_ATTRIBUTE_FLOW_REFUSED] + capture.attributes[FCK_ATTRIBUTE_ICRC_BAD];
+	require(packets == capture.frames[FCK_FRAME_ROCEV2]);
+	check_tunnels(core, &capture);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct fck_config config = {.max_flows = 8};
+	// The first byte chooses: most inputs are to reach the flows, so the ICRC is checked in few.
+	struct fck_config config = {
+		.max_flows = 8,
+		.gre_types = {0x1234},
+		.trimmed_dscp = 63,
+		.check_icrc = size > 0 && data[0] == 0x3e, // frames of 62 bytes, such as an acknowledge over IPv4
+	};
 	struct fck_core *core;
 	uint64_t now = 0;
 
