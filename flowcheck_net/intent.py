@@ -42,6 +42,7 @@ class MirrorSession:
     name: SessionName
     sources: tuple[MirrorSource, ...]
     destination: PortName
+    """A port of the switch, or ``erspan:ADDRESS``: encapsulated copies to that address, over the fabric."""
     filters: tuple[FlowFilter, ...] = ()
     """Empty means every packet of the sources is mirrored."""
 
@@ -59,16 +60,11 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of one switch. ``inverse`` undoes it."""
+    """One change of one switch."""
 
     kind: StepKind
     session: MirrorSession
-    """The whole session, also for a delete, so that the step can be undone."""
-
-    def inverse(self) -> "Step":
-        """The step that undoes this one."""
-        kind = StepKind.DELETE if self.kind is StepKind.CREATE else StepKind.CREATE
-        return Step(kind, self.session)
+    """The whole session, also for a delete, so that the journal says what was there."""
 
 
 @dataclass(frozen=True, slots=True)

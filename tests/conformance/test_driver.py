@@ -11,7 +11,7 @@ from flowcheck_net.drivers.fake import FakeDriver
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
 from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import MirrorSession, Step, StepKind, SwitchState
-from tests.doubles.switches import FOREIGN, LIMITS, FakeFabric, session
+from tests.doubles.switches import FOREIGN, LIMITS, FakeFabric, session, undoing
 
 A = session("fcn-gpt-0", "Ethernet1:rx", "Ethernet1:tx")
 B = session("fcn-gpt-1", "Ethernet2:rx", "Ethernet2:tx", to="Ethernet32")
@@ -186,7 +186,7 @@ def test_the_inverse_steps_restore_the_former_state(rig: FakeRig):
     before = read(rig)
     steps = delete(A) + create(B, C)
     write(rig, steps)
-    write(rig, [s.inverse() for s in reversed(steps)])
+    write(rig, undoing(steps))
     assert read(rig) == before
 
 

@@ -14,6 +14,8 @@ from flowcheck_net.intent import (
     FlowFilter,
     MirrorSession,
     MirrorSource,
+    Step,
+    StepKind,
     SwitchAddress,
     SwitchState,
     split_state,
@@ -41,6 +43,12 @@ def session(name: str, *sources: str, to: str = "Ethernet31", filters: Sequence[
         PortName(to),
         tuple(FlowFilter(Address(a), Address(b)) for a, b in filters),
     )
+
+
+def undoing(steps: Sequence[Step]) -> list[Step]:
+    """The steps that undo these ones."""
+    other = {StepKind.CREATE: StepKind.DELETE, StepKind.DELETE: StepKind.CREATE}
+    return [Step(other[step.kind], step.session) for step in reversed(steps)]
 
 
 FOREIGN = session("netops-span", "Ethernet7:rx", to="Ethernet48")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from flowcheck_net.ids import PortName, SessionName
 from flowcheck_net.intent import Direction, MirrorSession, MirrorSource, Step, StepKind, split_state
 from flowcheck_net.plan.diff import diff
+from tests.doubles.switches import undoing
 
 
 def session(number: int, *ports: str, job: str = "job", destination: str = "M1") -> MirrorSession:
@@ -48,8 +49,7 @@ def test_the_steps_lead_from_actual_to_wanted_and_back(
 ) -> None:
     steps = diff(wanted, split_state(actual, "job"))
     assert _play(actual, steps) == {s.name: s for s in wanted}
-    back = [step.inverse() for step in reversed(steps)]
-    assert _play(wanted, back) == {s.name: s for s in actual}
+    assert _play(wanted, undoing(steps)) == {s.name: s for s in actual}
     assert diff(wanted, split_state(actual[::-1], "job")) == steps
 
 
