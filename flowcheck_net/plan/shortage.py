@@ -14,7 +14,7 @@ from flowcheck_net.plan.highs import Solver
 from flowcheck_net.plan.linear import formulate
 from flowcheck_net.plan.problem import Limit, PlanningProblem, capacity
 from flowcheck_net.plan.programme import Component, Programme
-from flowcheck_net.plan.relax import lift, with_captures
+from flowcheck_net.plan.relax import lift, with_captures, without_refusal
 
 _SPEEDS = (10, 25, 40, 50, 100, 200, 400, 800)
 """Gbit/s of ports that exist."""
@@ -200,17 +200,26 @@ _REFUSED: dict[Limit, tuple[str, str]] = {
 
 def _capture(problem: PlanningProblem, limit: Limit) -> Shortage:
     """The fewest switches that would have to get a capture port."""
-    lifted = lift(problem, limit)
-    programme = whole(lifted)
-    new = {c: s for c, s in programme.session.items() if c >= len(problem.captures)}
+    load = _on_new_ports(lift(problem, limit), len(problem.captures))
+    detail = f"{limit}: {_each(load)} {'has' if len(load) == 1 else 'have'} none"
+    return Shortage(detail, ", ".join(f"{_port_for(problem, rate)} on {s}" for s, rate in load.items()))
+
+
+def _on_new_ports(problem: PlanningProblem, known: int) -> dict[str, int]:
+    """Mbit/s by switch on capture ports from number ``known`` on, when sessions to as few of them as will do are made.
+
+    Raises:
+        PlanError: They do not help.
+    """
+    programme = whole(problem)
+    new = {c: s for c, s in programme.session.items() if c >= known}
     values = _minimum(programme, new.values())
     load: dict[str, int] = {}
     for (tap, capture), column in programme.choose.items():
         if capture in new and values[column] > 0.5:
             switch = problem.taps[tap].switch
             load[switch] = load.get(switch, 0) + problem.taps[tap].rate
-    detail = f"{limit}: {_each(load)} {'has' if len(load) == 1 else 'have'} none"
-    return Shortage(detail, ", ".join(f"{_port_for(problem, rate)} on {s}" for s, rate in load.items()))
+    return load
 
 
 def _port_for(problem: PlanningProblem, rate: int) -> str:
@@ -303,7 +312,19 @@ def _survive(problem: PlanningProblem, limit: Limit) -> Shortage:
     lost = [name for name, column in slack.items() if values[column] > 0.5]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     detail = f"{limit}: not complete any more: {', '.join(lost[:_SHOWN])}{more}"
-    return Shortage(detail, "capture ports of another checkpoint node on another switch that these rings cross")
+    return Shortage(detail, _another_node(problem))
+
+
+def _another_node(problem: PlanningProblem) -> str:
+    """The fewest capture ports of one more checkpoint node that would do; in words only where none of it would."""
+    switches = tuple(sorted({tap.switch for tap in problem.taps}))
+    lifted = with_captures(without_refusal(problem, Limit.CAPTURE), switches, None, 1)
+    try:
+        load = _on_new_ports(lifted, len(problem.captures))
+    except PlanError:
+        return "capture ports of two more checkpoint nodes, on switches that these rings cross"
+    ports = ", ".join(f"{_port_for(problem, rate)} on {switch}" for switch, rate in load.items())
+    return f"another checkpoint node with {ports}"
 
 
 _SHORTAGES: dict[Limit, Callable[[PlanningProblem, Limit], Shortage]] = {

@@ -179,4 +179,10 @@ class TestSurvive:
     def test_infeasible_names_what_must_not_be_lost(self, planner: Planner) -> None:
         error = refusal(lambda: planner(rules=self.rules(1)))
         assert "survive: not complete any more: ring dp0/0 after the loss of capture port n:cap0" in str(error)
-        assert "capture ports of another checkpoint node on another switch" in error.hint
+        assert error.hint.startswith("capture ports of two more checkpoint nodes, on switches that these rings cross")
+
+    def test_one_more_node_on_the_other_leaf_is_proposed_and_does(self, planner: Planner) -> None:
+        job = ring_job([["h1", "h2"]])
+        error = refusal(lambda: planner(leaf_fabric(TWO, self.CAPTURES[:1], spines=1), job=job, rules=self.rules(1)))
+        assert error.hint.startswith("another checkpoint node with a 800G capture port on leaf2")
+        planner(leaf_fabric(TWO, [self.CAPTURES[0], ("new", "leaf2", "800G")], spines=1), job=job, rules=self.rules(1))
