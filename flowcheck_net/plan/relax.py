@@ -121,7 +121,7 @@ _LIFTS: dict[Limit, Callable[[PlanningProblem], PlanningProblem]] = {
     Limit.CHECKPOINT_APART: _everywhere,
     Limit.COPIES_APART: lambda p: replace(p, copies_apart=False),
     Limit.FOREIGN: _without_foreign,
-    Limit.MIRROR: lambda p: replace(without_refusal(p, Limit.MIRROR), carries=()),
+    Limit.MIRROR: lambda p: replace(without_refusal(p, Limit.MIRROR), carries=(), exclusive=()),
     Limit.SHARING: lambda p: _switches(p, lambda s: replace(s, many=True, split=True)),
     Limit.ROOMS: lambda p: _switches(p, lambda s: replace(s, rooms=())),
     Limit.FILTERS: lambda p: _switches(p, lambda s: replace(s, filter_entries=None)),

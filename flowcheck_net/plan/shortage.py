@@ -291,9 +291,16 @@ def _only_there(problem: PlanningProblem, free: PlanningProblem, switches: set[S
 
 def _mirror(problem: PlanningProblem, limit: Limit) -> Shortage:
     taps = {tap.id for tap in problem.taps if limit in tap.refusals} | {problem.taps[t].id for t, _ in problem.carries}
-    shown = ", ".join(sorted(taps)[:_SHOWN]) + (" and more" if len(taps) > _SHOWN else "")
-    detail = f"{limit}: {shown} carry copies, or would"
+    ports = {problem.captures[one].port for one, _ in problem.exclusive}
+    facts = [f"{_some(taps)} carry copies, or would"] if taps else []
+    facts += [f"{_some(ports)} cannot take copies of its own switch and of others"] if ports else []
+    detail = f"{limit}: {'; '.join(facts)}"
     return Shortage(detail, "a capture port on the switch of the watched ports, or other ways for the copies")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
 
 
 def _sharing(problem: PlanningProblem, limit: Limit) -> Shortage:

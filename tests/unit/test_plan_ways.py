@@ -99,6 +99,23 @@ class TestRemote:
         assert {point.switch for point in self.plan(planner, made, wide).points} == {"leaf1"}
         assert {point.switch for point in self.plan(planner, made, narrow).points} == {"leaf2"}
 
+    @pytest.mark.parametrize("nics", [1, 2])
+    def test_a_mirror_port_takes_no_copies_of_other_switches(self, planner: Planner, nics: int) -> None:
+        """Both leaves have a ring. One NIC on leaf2 serves leaf2 or leaf1; a second one makes both possible."""
+        hosts = {"h1": "leaf1", "h2": "leaf1", "h3": "leaf2", "h4": "leaf2"}
+        made = leaf_fabric(hosts, [("n", "leaf2", "800G")] * nics, spines=1)
+        for number, nic in enumerate(made["checkpoint_nodes"][0]["nics"]):
+            nic["address"] = f"10.9.0.{number}"
+        rules = {**self.rules(), "allowed_ports": ["leaf*:P*"]}
+        rules["monitor"]["measured"].update({f"leaf2:P{n}:{d}": "80G" for n in (3, 4) for d in ("rx", "tx")})
+        job = ring_job([["h1", "h2"], ["h3", "h4"]])
+        if nics == 2:
+            plan = planner(made, job=job, rules=rules, encapsulation_bytes=50)
+            assert len({point.capture for point in plan.points}) == 2
+            return
+        error = refusal(lambda: planner(made, job=job, rules=rules, encapsulation_bytes=50))
+        assert "n:cap0 cannot take copies of its own switch and of others" in str(error)
+
     def test_a_port_that_copies_cross_is_not_watched(self, planner: Planner) -> None:
         """Only the uplink of leaf1 is allowed, and it carries the copies themselves."""
         made = leaf_fabric(TWO, [("n", "spine1", "800G")], spines=1)
