@@ -113,6 +113,7 @@ def _coverage(problem: PlanningProblem, hops: tuple[PlannedHop, ...]) -> tuple[R
 def _sessions(problem: PlanningProblem, choice: Choice) -> tuple[PlannedSession, ...]:
     """One session for each capture port in use."""
     planned: list[PlannedSession] = []
+    crossing = _crossing(problem, {tap for tap, _ in choice.taps})
     for number in sorted({capture for _, capture in choice.taps}):
         capture = problem.captures[number]
         taps = [tap for tap, c in choice.taps if c == number]
@@ -120,19 +121,28 @@ def _sessions(problem: PlanningProblem, choice: Choice) -> tuple[PlannedSession,
             name=session_name(problem.job, capture.number),
             sources=tuple(MirrorSource(problem.taps[t].port, problem.taps[t].direction) for t in taps),
             destination=capture.switch_port,
-            filters=_filters(problem, set(taps)),
+            filters=_filters(problem, taps, crossing),
         )
         planned.append(PlannedSession(capture.switch, session, capture.port))
     return tuple(sorted(planned))
 
 
-def _filters(problem: PlanningProblem, taps: set[int]) -> tuple[FlowFilter, ...]:
+def _crossing(problem: PlanningProblem, taps: set[int]) -> dict[int, list[int]]:
+    """Tap -> the hops that cross it or may."""
+    found: dict[int, list[int]] = {tap: [] for tap in taps}
+    for number, hop in enumerate(problem.hops):
+        for tap in problem.sites(hop):
+            if tap in found:
+                found[tap].append(number)
+    return found
+
+
+def _filters(problem: PlanningProblem, taps: list[int], crossing: dict[int, list[int]]) -> tuple[FlowFilter, ...]:
     """The job's address pairs that cross the session's taps, if one of them may carry foreign traffic."""
     if not any(problem.taps[tap].needs_filter for tap in taps):
         return ()
-    return tuple(
-        FlowFilter(hop.source, hop.destination) for hop in problem.hops if not taps.isdisjoint(problem.sites(hop))
-    )
+    hops = (problem.hops[n] for n in sorted({n for tap in taps for n in crossing[tap]}))
+    return tuple(FlowFilter(hop.source, hop.destination) for hop in hops)
 
 
 def _loads(problem: PlanningProblem, choice: Choice) -> tuple[CaptureLoad, ...]:

@@ -111,9 +111,13 @@ class _View:
 
     def isolation(self) -> Iterator[Violation]:
         """A session that foreign traffic may reach lets through the job's own address pairs, all and only."""
+        pairs: dict[str, set[tuple[str, str]]] = {tap: set() for tap in self._watched}
+        for hop in self._problem.hops:
+            for tap in self._sites(hop) & pairs.keys():
+                pairs[tap].add((hop.source, hop.destination))
         for planned in self._plan.sessions:
             sources = set(self._sources(planned))
-            crossing = {(h.source, h.destination) for h in self._problem.hops if sources & self._sites(h)}
+            crossing = set[tuple[str, str]]().union(*(pairs[tap] for tap in sources))
             wanted = crossing if any(self._taps[t].needs_filter for t in sources if t in self._taps) else set()
             given = {(f.source, f.destination) for f in planned.session.filters}
             if given != wanted:

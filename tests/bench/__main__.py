@@ -13,6 +13,7 @@ BENCHES = {
     "startup": "tests.bench.bench_startup",
     "synth": "tests.bench.bench_synth",
     "replay": "tests.bench.bench_replay",
+    "plan": "tests.bench.bench_plan",
 }
 
 
