@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.importers.cables import PortRef
-from flowcheck_net.spec.base import canonical_address
+from flowcheck_net.spec.ranges import canonical_address
 from flowcheck_net.spec.yamlpos import read_text
 
 

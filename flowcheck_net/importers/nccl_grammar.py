@@ -29,7 +29,7 @@ from flowcheck_net.importers.nccl_records import (
     Unread,
     VirtualDevice,
 )
-from flowcheck_net.spec.base import canonical_address
+from flowcheck_net.spec.ranges import canonical_address
 
 OLDEST_JOB: tuple[int, int] = (2, 8)
 OLDEST: tuple[int, int] = (2, 4)

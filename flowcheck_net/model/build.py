@@ -6,7 +6,8 @@ from flowcheck_net.model.build_lanes import Addresses, build_lanes
 from flowcheck_net.model.groups import reduction_groups, shards
 from flowcheck_net.model.job import Broadcast, Bucket, BucketKind, Dtype, Job, Nccl, Protocol, RankPlace, Wire
 from flowcheck_net.model.strategy import refuse_invisible, refuse_unobservable
-from flowcheck_net.model.wire_protocol import geometry
+from flowcheck_net.model.wire_count import refuse_excess
+from flowcheck_net.model.wire_regimes import chunks_overlap
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.topology import Topology
 
@@ -17,7 +18,8 @@ def build_job(job: JobSpec, topology: Topology) -> Job:
     Raises:
         Infeasible: whole gradients are never on the network (the strategy, the algorithm, or a group inside one host);
             it names the groups, the reason and the way out.
-        PlanError: the layout does not fit the ranks, or NCCL of this version cannot do what the file says.
+        PlanError: the layout does not fit the ranks, NCCL of this version cannot do what the file says, or a hop has
+            more messages than can be listed.
     """
     addresses = {(h.name, n.name): Address(n.addresses[0]) for h in topology.hosts for n in h.nics}
     places = _places(job, addresses)
@@ -25,7 +27,7 @@ def build_job(job: JobSpec, topology: Topology) -> Job:
     refuse_unobservable(job)
     refuse_invisible(groups, places)
     rings, trees = build_lanes(job, groups, places, addresses)
-    return Job(
+    made = Job(
         name=job.name,
         wire=_wire(job),
         places=places,
@@ -33,6 +35,8 @@ def build_job(job: JobSpec, topology: Topology) -> Job:
         iteration_time=job.iteration_time,
         trees=trees,
     )
+    refuse_excess(made)
+    return made
 
 
 def _places(job: JobSpec, addresses: Addresses) -> tuple[RankPlace, ...]:
@@ -89,11 +93,8 @@ def _nccl(job: JobSpec) -> Nccl:
 
 def _refuse_overlap(wire: Wire) -> None:
     """Refuse thread counts with which the chunks of NCCL up to 2.19 would overlap: then the threads cannot be right."""
-    nccl = wire.nccl
-    if nccl.version >= (2, 20, 0) or nccl.protocol is not Protocol.SIMPLE:
-        return
-    if geometry(nccl.protocol).chunk % (nccl.threads * 8):
+    if chunks_overlap(wire.nccl):
         raise PlanError(
-            f"nccl.threads {nccl.threads} cannot be: Simple chunks of NCCL up to 2.19 would overlap",
+            f"nccl.threads {wire.nccl.threads} cannot be: Simple chunks of NCCL up to 2.19 would overlap",
             hint="give the working threads (64, 128, 256 or 512), without the extra warp that only synchronises",
         )

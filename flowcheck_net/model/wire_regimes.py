@@ -50,6 +50,13 @@ def loops(nccl: Nccl, elements: int, element_size: int, ring_size: int, channel:
     return _contiguous(channel_share(nccl, elements, element_size, channel), chunk, align, ring_size)
 
 
+def chunks_overlap(nccl: Nccl) -> bool:
+    """Would the chunks of regime A overlap? Then the threads cannot be right."""
+    if nccl.version >= (2, 20, 0) or nccl.protocol is not Protocol.SIMPLE:
+        return False
+    return geometry(nccl.protocol).chunk % (nccl.threads * 8) != 0
+
+
 def channel_share(nccl: Nccl, elements: int, element_size: int, channel: int) -> Span:
     """Regimes B and C: the contiguous part of an all-reduce that one channel carries, whatever the algorithm."""
     if nccl.version < (2, 22, 0):

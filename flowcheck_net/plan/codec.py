@@ -5,8 +5,8 @@ Records that come by the thousand (ranks, hops, coverage) are arrays in field or
 
 import types
 import typing
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, NewType, TypeVar
 
@@ -17,11 +17,40 @@ class FormError(Exception):
     """A JSON value has not the form that the type asks for; the message begins with its place."""
 
 
-class Codec:
-    """Encodes and decodes values; ``rows`` are the dataclasses that are written as arrays."""
+class OtherFormError(FormError):
+    """A record has other fields than the type: another version of the program wrote it."""
 
-    def __init__(self, rows: frozenset[type]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a value may be beyond its type."""
+
+    allowed: str
+    """Such as ``1 to 64``; follows ``must be``."""
+    holds: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A field of a dataclass."""
+
+    name: str
+    hint: Any
+    rule: Rule | None
+
+
+class Codec:
+    """Encodes and decodes values.
+
+    Args:
+        rows: The dataclasses that are written as arrays.
+        rules: What decoded values may be, by ``Class.field``, or else by the name of a ``NewType`` or a scalar type.
+    """
+
+    def __init__(self, rows: frozenset[type], rules: Mapping[str, Rule] = types.MappingProxyType({})) -> None:
         self._rows = rows
+        self._rules = rules
+        self._columns: dict[type, tuple[_Column, ...]] = {}
 
     def encode(self, value: Any) -> Any:  # noqa: ANN401 - any dataclass in, any JSON value out
         """A JSON value for dataclasses, tuples, enums and scalars."""
@@ -43,14 +72,17 @@ class Codec:
 
     def _decode(self, value: object, wanted: Any, path: str) -> Any:  # noqa: ANN401 - type hints are not types
         if isinstance(wanted, NewType):
-            return self._decode(value, wanted.__supertype__, path)
+            rule = self._rules.get(wanted.__name__)
+            if rule is None:
+                return self._decode(value, wanted.__supertype__, path)
+            return _ruled(_scalar(value, wanted.__supertype__, path), rule, path)
         if typing.get_origin(wanted) is tuple:
             return self._tuple(value, typing.get_args(wanted), path)
         if is_dataclass(wanted):
             return self._record(value, wanted, path)
         if isinstance(wanted, type) and issubclass(wanted, StrEnum):
             return _word(value, wanted, path)
-        return _scalar(value, wanted, path)
+        return _ruled(_scalar(value, wanted, path), self._rules.get(wanted.__name__), path)
 
     def _tuple(self, value: object, items: tuple[Any, ...], path: str) -> tuple[Any, ...]:
         listed = _typed(value, list, "a list", path)
@@ -63,21 +95,57 @@ class Codec:
         )
 
     def _record(self, value: object, wanted: Any, path: str) -> Any:  # noqa: ANN401 - any dataclass
-        hints = typing.get_type_hints(wanted)
-        names = [f.name for f in fields(wanted)]
+        columns = self._columns_of(wanted)
         if wanted in self._rows:
             listed = _typed(value, list, "a row", path)
-            if len(listed) != len(names):
-                raise FormError(f"{path}: expected the {len(names)} columns {', '.join(names)}, found {len(listed)}")
-            given = dict(zip(names, listed, strict=True))
+            if len(listed) != len(columns):
+                names = ", ".join(column.name for column in columns)
+                raise OtherFormError(f"{path}: expected the {len(columns)} columns {names}, found {len(listed)}")
         else:
-            given = _typed(value, dict, "an object", path)
+            listed = self._in_order(_typed(value, dict, "an object", path), columns, path)
+        return wanted(*(self._field(v, column, path) for v, column in zip(listed, columns, strict=True)))
+
+    def _columns_of(self, wanted: type) -> tuple[_Column, ...]:
+        """The fields of a dataclass in order: looked up once, for there are thousands of records."""
+        if wanted not in self._columns:
+            hints = typing.get_type_hints(wanted)
+            names = (f.name for f in fields(wanted))
+            made = (_Column(n, hints[n], self._rules.get(f"{wanted.__name__}.{n}")) for n in names)
+            self._columns[wanted] = tuple(made)
+        return self._columns[wanted]
+
+    def _in_order(self, given: dict[str, Any], columns: tuple[_Column, ...], path: str) -> list[Any]:
+        names = [column.name for column in columns]
         missing = [n for n in names if n not in given]
         unknown = sorted(set(given) - set(names))
         if missing or unknown:
-            words = [f"missing {n!r}" for n in missing] + [f"unknown {n!r}" for n in unknown]
-            raise FormError(f"{path}: {', '.join(words)}")
-        return wanted(**{n: self._decode(given[n], hints[n], f"{path}.{n}") for n in names})
+            words = [f"missing {n!r}" for n in missing] + [f"unknown {n!a}"[:80] for n in unknown[:3]]
+            raise OtherFormError(f"{path}: {', '.join(words)}")
+        return [given[n] for n in names]
+
+    def _field(self, value: object, column: _Column, path: str) -> Any:  # noqa: ANN401 - any field
+        path = f"{path}.{column.name}"
+        if column.rule is None:
+            return self._decode(value, column.hint, path)
+        plain = column.hint.__supertype__ if isinstance(column.hint, NewType) else column.hint
+        if plain in _SCALARS:
+            return _ruled(_scalar(value, plain, path), column.rule, path)
+        return _ruled(self._decode(value, column.hint, path), column.rule, path)
+
+
+def _ruled(value: Any, rule: Rule | None, path: str) -> Any:  # noqa: ANN401 - passed through
+    if rule is not None and not rule.holds(value):
+        raise FormError(f"{path}: must be {rule.allowed} (found {_shown(value)})")
+    return value
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, and harmless to a terminal."""
+    if isinstance(value, tuple):
+        return ".".join(_shown(item) for item in value)
+    if isinstance(value, int) and value.bit_length() > 80:
+        return "a number of more than 24 digits"
+    return ascii(value)[:40]
 
 
 def _typed(value: object, wanted: type, words: str, path: str) -> Any:  # noqa: ANN401 - narrowed by the caller
@@ -108,7 +176,7 @@ _SCALARS: types.MappingProxyType[type, tuple[str, Callable[[object], bool]]] = t
 )
 
 
-def _scalar(value: object, wanted: type, path: str) -> object:
+def _scalar(value: object, wanted: Any, path: str) -> object:  # noqa: ANN401 - a scalar type
     words, fits = _SCALARS[wanted]
     if not fits(value):
         raise FormError(f"{path}: expected {words}, found {type(value).__name__}")

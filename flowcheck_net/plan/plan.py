@@ -12,7 +12,8 @@ from flowcheck_net.intent import Direction, MirrorSession, SwitchAddress
 from flowcheck_net.model.collectives.tree import is_tree
 from flowcheck_net.model.expect import Expectation, expect
 from flowcheck_net.model.job import Job, RankPlace, TreeEdge
-from flowcheck_net.plan.codec import Codec, FormError
+from flowcheck_net.plan.codec import Codec, FormError, OtherFormError
+from flowcheck_net.plan.ranges import RULES, check_job, check_sessions
 from flowcheck_net.plan.windows import MessageWindow
 
 if TYPE_CHECKING:
@@ -194,14 +195,21 @@ def plan_from_json(text: str, source: str) -> Plan:
     """The plan in ``text``; ``source`` names the file in messages. Key order and white space do not matter.
 
     Raises:
-        StalePlan: Not a plan, another version, altered after it was written, or inconsistent in itself.
+        StalePlan: Not a plan, another version, altered after it was written, a value out of its range, or inconsistent
+            in itself.
     """
+    name = ascii(source)[1:-1]
     try:
         body = _document(text)
-        plan = Codec(_ROWS).decode(body, Plan, "plan")
+        plan = Codec(_ROWS, RULES).decode(body, Plan, "plan")
         _check_references(plan)
+        check_job(plan.job)
+        check_sessions(plan.job.name, (planned.session.name for planned in plan.sessions))
+    except OtherFormError as error:
+        words = f"{name}: written by another version of flowcheck-net: plan again ({error})"
+        raise StalePlan(words, hint="run `flowcheck-net plan` again, with the same input files") from None
     except FormError as error:
-        raise StalePlan(f"{ascii(source)[1:-1]}: {error}", hint=_CURE) from None
+        raise StalePlan(f"{name}: {error}", hint=_CURE) from None
     return plan
 
 

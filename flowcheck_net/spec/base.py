@@ -1,43 +1,21 @@
 """What the three input files share: the strict base class and the words for names and rates."""
 
-import ipaddress
 import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-PORT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$"
+from flowcheck_net.spec.ranges import NAME_LENGTH, NAME_PATTERN, PORT_PATTERN, canonical_address
+
 _RATE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[GM])")
 
 Version = Annotated[int, Field(ge=1, le=1, description="Version of the file format: 1.")]
-Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=63)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 """A device, a NIC or a bucket: letters, digits, dot, underscore, dash; never a colon."""
-Port = Annotated[str, Field(pattern=PORT_PATTERN, max_length=63)]
+Port = Annotated[str, Field(pattern=PORT_PATTERN, max_length=NAME_LENGTH)]
 """A switch port, such as ``Ethernet1/1`` or ``et-0/0/1:0``."""
 Rate = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[GM]$", max_length=20)]
 """Bits per second with a decimal unit, such as ``120G`` or ``800M``."""
-
-
-def canonical_address(text: str) -> str:
-    """The one text form of an IPv4 or IPv6 address (RFC 5952); an IPv4-mapped IPv6 address (a RoCE GID) is IPv4.
-
-    Raises:
-        ValueError: not an address of a NIC.
-    """
-    if "/" in text:
-        raise ValueError("must be an address without a prefix length")
-    if "%" in text:
-        raise ValueError("must be an address without a zone")
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        raise ValueError("must be an IPv4 or IPv6 address") from None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    if address.is_multicast or address.is_unspecified:
-        raise ValueError("must be the address of one NIC")
-    return str(address)
 
 
 IpAddress = Annotated[str, AfterValidator(canonical_address), Field(max_length=64)]

@@ -17,12 +17,8 @@ from flowcheck_net.spec.groups import (
     named_groups,
 )
 from flowcheck_net.spec.job import JobSpec, Layout, RingSpec
+from flowcheck_net.spec.ranges import LEAST_THREADS, MAX_THREADS, NEWEST_NCCL, OLDEST_NCCL, THREAD_STEP
 from flowcheck_net.spec.yamlpos import Fault
-
-OLDEST_NCCL = (2, 8)
-NEWEST_NCCL = (2, 30)
-MAX_THREADS = {"LL": 512, "LL128": 640, "Simple": 640}
-"""NCCL_LL_MAX_NTHREADS, NCCL_LL128_MAX_NTHREADS and the largest block of any protocol (``src/include/device.h``)."""
 
 
 def check_job(job: JobSpec) -> Iterator[Fault]:
@@ -81,9 +77,9 @@ def _nccl(job: JobSpec) -> Iterator[Fault]:
         span = f"{OLDEST_NCCL[0]}.{OLDEST_NCCL[1]} to {NEWEST_NCCL[0]}.{NEWEST_NCCL[1]}"
         yield Fault(("nccl", "version"), f"NCCL {nccl.version} is not known", f"supported: {span}")
     most = MAX_THREADS[nccl.protocol]
-    if nccl.threads % 32 or not 64 <= nccl.threads <= most:
-        words = f"{nccl.protocol} threads must be a multiple of 32 from 64 to {most} (found {nccl.threads})"
-        yield Fault(("nccl", "threads"), words)
+    if nccl.threads % THREAD_STEP or not LEAST_THREADS <= nccl.threads <= most:
+        span = f"a multiple of {THREAD_STEP} from {LEAST_THREADS} to {most}"
+        yield Fault(("nccl", "threads"), f"{nccl.protocol} threads must be {span} (found {nccl.threads})")
 
 
 def _rank_numbers(job: JobSpec) -> Iterator[Fault]:

@@ -6,11 +6,25 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from flowcheck_net.spec.base import Name, Spec, Version
+from flowcheck_net.spec.ranges import (
+    COUNT_END,
+    GROUP_PATTERN,
+    JOB_LENGTH,
+    JOB_PATTERN,
+    MOST_BROADCAST_BYTES,
+    MOST_CHANNELS,
+    MOST_ELEMENTS,
+    MOST_HEADS,
+    MOST_QPS,
+    MOST_SECONDS,
+    QPN_END,
+    QPN_FIRST,
+)
 
-RankNumber = Annotated[int, Field(ge=0, lt=2**31)]
-QpNumber = Annotated[int, Field(ge=2, lt=2**24)]
-Axis = Annotated[int, Field(ge=1, lt=2**31)]
-GroupLabel = Annotated[str, Field(pattern=r"^(dp|edp|inst|rep)[0-9]{1,9}$")]
+RankNumber = Annotated[int, Field(ge=0, lt=COUNT_END)]
+QpNumber = Annotated[int, Field(ge=QPN_FIRST, lt=QPN_END)]
+Axis = Annotated[int, Field(ge=1, lt=COUNT_END)]
+GroupLabel = Annotated[str, Field(pattern=GROUP_PATTERN)]
 """``dp``: dense gradients; ``edp``: expert ones; ``inst``, ``rep``: shards, between optimizer instances or replicas."""
 
 
@@ -42,9 +56,9 @@ class StrategySpec(Spec):
         "hsdp",
     ] = "ddp"
     """The framework's way of data parallelism."""
-    instances: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    instances: Annotated[int, Field(ge=1, lt=COUNT_END)] | None = None
     """Megatron's num_distributed_optimizer_instances: replicas of the sharded optimizer (default 1)."""
-    shard: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    shard: Annotated[int, Field(ge=1, lt=COUNT_END)] | None = None
     """Ranks of one shard group of ``hsdp``; the data-parallel group holds a whole number of them."""
     all_reduce: bool | None = None
     """Only ``zero1`` and ``zero2``: are buckets all-reduced, or reduced to their owners? Read it from the config."""
@@ -59,17 +73,17 @@ class NcclSpec(Spec):
     """NCCL version in three parts, such as ``2.19.3``; 2.8 to 2.30 are known."""
     protocol: Literal["LL", "LL128", "Simple"]
     """Wire protocol of the all-reduce."""
-    channels: Annotated[int, Field(ge=1, le=64)]
+    channels: Annotated[int, Field(ge=1, le=MOST_CHANNELS)]
     """Channels that the all-reduce uses; each has a ring of its own."""
     threads: int
     """GPU threads of a channel: a multiple of 32 from 64 to 640 (at most 512 for LL)."""
-    qps_per_connection: Annotated[int, Field(ge=1, le=128)] = 1
+    qps_per_connection: Annotated[int, Field(ge=1, le=MOST_QPS)] = 1
     """Queue pairs of a connection (NCCL_IB_QPS_PER_CONNECTION)."""
     split_data_on_qps: bool | None = None
     """NCCL_IB_SPLIT_DATA_ON_QPS: is a message cut over all queue pairs? Leave out for the default of the version."""
     adaptive_routing: bool | None = None
     """Are large messages closed by a separate empty write? Leave out for the default of the version on RoCE."""
-    adaptive_routing_threshold: Annotated[int, Field(ge=0, lt=2**31)] = 8192
+    adaptive_routing_threshold: Annotated[int, Field(ge=0, lt=COUNT_END)] = 8192
     """Bytes (NCCL_IB_AR_THRESHOLD): larger messages are large."""
 
     @property
@@ -114,7 +128,7 @@ class RingSpec(Spec):
 
     group: GroupLabel
     """Data-parallel group: ``dp0``, ``dp1``, in the order of ``groups`` or of the layout."""
-    channel: Annotated[int, Field(ge=0, lt=64)]
+    channel: Annotated[int, Field(ge=0, lt=MOST_CHANNELS)]
     """NCCL channel."""
     order: tuple[RankNumber, ...]
     """Global ranks in ring order: each sends to the next, the last to the first."""
@@ -129,7 +143,7 @@ class TreeSpec(Spec):
 
     group: GroupLabel
     """Data-parallel group, such as ``dp0``."""
-    channel: Annotated[int, Field(ge=0, lt=64)]
+    channel: Annotated[int, Field(ge=0, lt=MOST_CHANNELS)]
     """NCCL channel."""
     edges: tuple[tuple[RankNumber, RankNumber], ...]
     """``[parent, child]`` as global ranks, edges inside a host too; each rank but the root is the child of one edge."""
@@ -146,7 +160,7 @@ class NvlsHeadsSpec(Spec):
 
     group: GroupLabel
     """Data-parallel group, such as ``dp0``."""
-    heads: Annotated[tuple[tuple[RankNumber, ...], ...], Field(min_length=1, max_length=32)]
+    heads: Annotated[tuple[tuple[RankNumber, ...], ...], Field(min_length=1, max_length=MOST_HEADS)]
     """One list a head: its rank on every host, in the same order of hosts."""
 
 
@@ -155,7 +169,7 @@ class BucketSpec(Spec):
 
     name: Name
     """Unique within the job."""
-    elements: Annotated[int, Field(ge=1, le=2**40)]
+    elements: Annotated[int, Field(ge=1, le=MOST_ELEMENTS)]
     """Gradient elements of the whole bucket, padding included; where an optimizer shards it, the shards are equal."""
     dtype: Literal["fp32", "fp16", "bf16", "fp64"]
     """Element type on the wire."""
@@ -166,7 +180,7 @@ class BucketSpec(Spec):
 class BroadcastSpec(Spec):
     """A broadcast that shares the ring's connections, such as DDP's parameters at the start."""
 
-    bytes: Annotated[int, Field(ge=1, le=2**44)]
+    bytes: Annotated[int, Field(ge=1, le=MOST_BROADCAST_BYTES)]
     """Bytes of data, before protocol overhead."""
 
 
@@ -174,7 +188,7 @@ class JobSpec(Spec):
     """A training job."""
 
     version: Version
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=40)]
+    name: Annotated[str, Field(pattern=JOB_PATTERN, max_length=JOB_LENGTH)]
     """Marks our mirror sessions on the switches: lower-case letters and digits, single dashes between."""
     collective: Collective
     nccl: NcclSpec
@@ -200,5 +214,5 @@ class JobSpec(Spec):
     """The all-reduces of an iteration, in order."""
     broadcasts: tuple[BroadcastSpec, ...] = ()
     """Broadcasts on the same connections."""
-    iteration_time: Annotated[float, Field(gt=0, le=1e9)]
+    iteration_time: Annotated[float, Field(gt=0, le=MOST_SECONDS)]
     """Seconds from one iteration to the next."""

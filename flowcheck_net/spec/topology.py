@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from flowcheck_net.spec.base import IpAddress, Name, Port, Spec, Version
+from flowcheck_net.spec.ranges import MANAGEMENT_LENGTH, MANAGEMENT_PATTERN
 
 Speed = Literal["10G", "25G", "40G", "50G", "100G", "200G", "400G", "800G"]
 LinkEnd = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*:[A-Za-z0-9][A-Za-z0-9._/:-]*$", description="device:port")
 ]
 ForeignSource = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*:(rx|tx|both)$")]
-Management = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*:[^\s@]+$", max_length=255)]
+Management = Annotated[str, Field(pattern=MANAGEMENT_PATTERN, max_length=MANAGEMENT_LENGTH)]
 
 
 class SwitchPort(Spec):
