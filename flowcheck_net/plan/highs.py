@@ -58,6 +58,8 @@ class Solver:
         self._columns = 0
         for upper, integer in zip(programme.upper, programme.integer, strict=True):
             self._column(upper, integer=integer)
+        if not self._columns:  # HiGHS would call it empty, whatever its rows want.
+            self._column(0.0, integer=False)
         for row in programme.rows:
             self._row(dict(row.terms), row.lower, row.upper)
 

@@ -154,7 +154,8 @@ def session_rooms(
         for limit in table.session_limits
         for part in (slices if limit.per_slice else [None])
     }
-    return tuple(SessionRoom(limit.counts, limit.most - n, part, n) for (limit, part), n in used.items())
+    taken = ((limit, part, min(n, limit.most)) for (limit, part), n in used.items())
+    return tuple(SessionRoom(limit.counts, limit.most - n, part, n) for limit, part, n in taken)
 
 
 def _uses(fabric: Fabric, switch: SwitchName, session: MirrorSession, limit: SessionLimit, part: str | None) -> int:

@@ -91,7 +91,7 @@ class SessionRoom:
     slice: str | None
     """Slice whose sources count; ``None``: of the whole switch."""
     foreign: int = 0
-    """What sessions of other owners use, already taken off ``most``."""
+    """What sessions of other owners use, already taken off ``most``, which is never below 0."""
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class SwitchLimits:
     filter_entries: int | None = None
     """Address pairs of all sessions together; ``None``: no limit."""
     foreign: int = 0
-    """Sessions of other owners, already taken off ``max_sessions``."""
+    """Sessions of other owners, already taken off ``max_sessions``, which is never below 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,17 @@ class TestDirectionsOfSessions:
         error = refusal(lambda: planner(rules=rules, session_limits=(SessionLimit(Counted.TX, 0),)))
         assert "(tx): needs 1, has 0" in str(error)
 
+    def test_others_beyond_a_limit_leave_the_other_direction_free(self, planner: Planner) -> None:
+        topology = foreign(leaf_fabric(HOSTS, [("n", "leaf1", "800G")]), (["P4:tx"], "Ethernet99"))
+        plan = planner(topology, session_limits=(SessionLimit(Counted.TX, 0),))
+        assert [point.direction for point in plan.points] == [Direction.RX, Direction.RX]
+
+    def test_when_others_leave_no_more_is_free_than_the_limit(self, planner: Planner) -> None:
+        topology = foreign(leaf_fabric(HOSTS, [("n", "leaf1", "800G")]), (["P4:tx"], "Ethernet99"))
+        rules = policy(copies=1, allowed=["leaf1:P1"])
+        error = refusal(lambda: planner(topology, rules=rules, session_limits=(SessionLimit(Counted.TX, 0),)))
+        assert "ask the owners" not in error.hint
+
     def test_qfx_allows_two_sessions_in_each_direction(self, planner: Planner) -> None:
         """Three capture ports that hold one source each: the third rx session is one too many, a tx session is not."""
         hosts = {f"h{n}": "leaf1" for n in range(1, 4)}

@@ -7,8 +7,10 @@ import pytest
 from flowcheck_net.ids import GroupName, SwitchName
 from flowcheck_net.plan.assemble import assemble
 from flowcheck_net.plan.greedy import greedy
+from flowcheck_net.plan.highs import Solver
 from flowcheck_net.plan.linear import components
 from flowcheck_net.plan.problem import Limit, PlanningProblem, SwitchLimits
+from flowcheck_net.plan.programme import Programme
 from flowcheck_net.plan.solve import solve
 from tests.oracle.plan_problems import assignment_cost, best_cost, random_problem
 
@@ -124,3 +126,13 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     """HiGHS announces itself on standard output unless it is kept from it; ``--json`` goes there."""
     solve(random_problem(0))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_programme_without_columns_is_judged_by_its_rows() -> None:
+    """Nothing may be chosen at all: no plan where something is wanted, the empty plan where nothing is."""
+    wanting = Programme()
+    wanting.row((), lower=1)
+    assert Solver(wanting).minimise({}) is None
+    content = Programme()
+    content.row((), upper=1)
+    assert Solver(content).minimise({}) is not None
