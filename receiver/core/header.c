@@ -251,12 +251,11 @@ enum fck_frame_kind fck_parse(
 
 	memset(packet, 0, offsetof(struct fck_packet, outers));
 	packet->immediate = packet->ll_flag = -1;
-	kind = parse_ethernet(&cursor, config, packet);
-	while (kind == FCK_FRAME_INSIDE) { // ends: only FCK_OUTERS headers are taken off
-		packet->attributes &= OUTER_ATTRIBUTES;
-		packet->truncated = false;
-		packet->key = (struct fck_key){0};
+	for (;;) { // ends: only FCK_OUTERS headers are taken off
 		kind = parse_ethernet(&cursor, config, packet);
+		if (kind != FCK_FRAME_INSIDE)
+			return kind;
+		packet->attributes &= OUTER_ATTRIBUTES;
+		packet->key = (struct fck_key){0};
 	}
-	return kind;
 }

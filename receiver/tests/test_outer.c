@@ -295,6 +295,37 @@ TEST(test_a_type_that_the_user_did_not_set)
 	assert_int_equal(fck_parse(&plain, buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_GRE);
 }
 
+// What is searched may look like an ERSPAN header by its first digit: a MAC address may begin with 1 or 2, too.
+TEST(test_addresses_that_begin_like_erspan)
+{
+	static const uint8_t firsts[] = {0x10, 0x24};
+
+	for (size_t i = 0; i < sizeof(firsts); i++) {
+		struct fck_packet packet;
+		struct buffer buffer;
+		struct frame inner;
+
+		frame_make(&inner, &inners[0]);
+		inner.data[0] = firsts[i];
+		wrap(&buffer, &(struct row){"", BYTES(0, 0, 0x89, 0x49), FCK_TUNNEL_GRE, -1, -1, 0}, 4, &inner);
+		assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
+		assert_int_equal(packet.outers[0].kind, FCK_TUNNEL_GRE);
+	}
+}
+
+// Too little was captured to say that nothing is there, or enough.
+TEST(test_how_far_is_searched)
+{
+	struct frame inner = {.size = 200};
+	struct fck_packet packet;
+	struct buffer buffer;
+
+	wrap(&buffer, &(struct row){"", BYTES(0, 0, 0x89, 0x49), FCK_TUNNEL_GRE, -1, -1, 0}, 6, &inner);
+	assert_int_equal(parse_exact(buffer.data, 54 + 4 + 63, buffer.size, &packet), FCK_FRAME_TRUNCATED_TUNNEL);
+	assert_int_equal(parse_exact(buffer.data, 54 + 4 + 64, buffer.size, &packet), FCK_FRAME_GRE);
+	assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_GRE);
+}
+
 // Facts about the outer packet (broadcast, congestion) do not stick to the packet inside; its being cut does, where the
 // packet inside has no length of its own.
 TEST(test_outer_facts_stay_outside)
@@ -376,6 +407,8 @@ int main(void)
 		cmocka_unit_test(test_vxlan),
 		cmocka_unit_test(test_what_is_not_opened),
 		cmocka_unit_test(test_a_type_that_the_user_did_not_set),
+		cmocka_unit_test(test_addresses_that_begin_like_erspan),
+		cmocka_unit_test(test_how_far_is_searched),
 		cmocka_unit_test(test_outer_facts_stay_outside),
 		cmocka_unit_test(test_two_tunnels_are_opened_and_a_third_is_not),
 		cmocka_unit_test(test_trimmed_by_dscp),
