@@ -99,6 +99,17 @@ class TestRemote:
         assert {point.switch for point in self.plan(planner, made, wide).points} == {"leaf1"}
         assert {point.switch for point in self.plan(planner, made, narrow).points} == {"leaf2"}
 
+    def test_sessions_to_other_switches_are_numbered_after_the_local_ones(self, planner: Planner) -> None:
+        """The local port holds one source of 80G, the other one goes over the fabric."""
+        hosts = {"h1": "leaf1", "h2": "leaf1", "h9": "leaf2"}
+        made = leaf_fabric(hosts, [("a", "leaf1", "100G"), ("b", "leaf2", "800G")], spines=1)
+        made["checkpoint_nodes"][1]["nics"][0]["address"] = "10.9.0.1"
+        plan = self.plan(planner, made, self.rules(share=0.25))
+        assert [(s.session.name, s.capture) for s in plan.sessions] == [
+            ("fcn-job-1", "a:cap0"),
+            ("fcn-job-2", "b:cap0"),
+        ]
+
     @pytest.mark.parametrize("nics", [1, 2])
     def test_a_mirror_port_takes_no_copies_of_other_switches(self, planner: Planner, nics: int) -> None:
         """Both leaves have a ring. One NIC on leaf2 serves leaf2 or leaf1; a second one makes both possible."""
