@@ -74,6 +74,22 @@ def hop_stages(fabric: Fabric, src: RankPlace, dst: RankPlace) -> tuple[tuple[Si
     return tuple(stages)
 
 
+def possible_crossings(fabric: Fabric, src: RankPlace, dst: RankPlace) -> frozenset[Site]:
+    """The places between switches that a packet from ``src`` to ``dst`` may cross: those of every shortest path.
+
+    Raises:
+        PlanError: no path joins two leaf switches.
+    """
+    if src.host == dst.host:
+        return frozenset()
+    sources = {at.switch for at in fabric.attachments(src.host, src.nic)}
+    targets = {at.switch for at in fabric.attachments(dst.host, dst.nic)}
+    pairs = ((source, target) for source in sources for target in targets if source != target)
+    links = {link for pair in pairs for stage in fabric.crossings(*pair) for link in stage}
+    leave = {_site(link.leaves, Direction.TX) for link in links}
+    return frozenset(leave | {_site(link.enters, Direction.RX) for link in links})
+
+
 def _leaves(first: tuple[SwitchPort, ...], last: tuple[SwitchPort, ...]) -> tuple[SwitchName, SwitchName] | None:
     """The two leaf switches, if there is one at each end and they differ."""
     sources, targets = {at.switch for at in first}, {at.switch for at in last}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from flowcheck_net.ids import Address
 from flowcheck_net.model.fabric import Fabric
-from flowcheck_net.model.job import Job, Lane, Ring, Tree, Wire
+from flowcheck_net.model.job import Job, Lane, RankPlace, Ring, Tree, Wire
 from flowcheck_net.model.lanes import gives_copy, lane_messages
 from flowcheck_net.model.routing import Site, hop_sites, hop_stages
 from flowcheck_net.model.wire import Totals, hop_totals
@@ -33,6 +33,8 @@ class HopRow:
     """Places of which it crosses exactly one; only where there are several, and only where cuts are asked for."""
     counts: bool
     """It carries fully reduced data."""
+    ends: tuple[RankPlace, RankPlace]
+    """Sender and receiver."""
 
     @property
     def one_path(self) -> bool:
@@ -90,6 +92,7 @@ def hop_rows(fabric: Fabric, job: Job, *, cuts: bool, reduced: bool) -> list[Hop
                     sites=hop_sites(fabric, source, destination),
                     stages=tuple(several),
                     counts=gives_copy(lane, index),
+                    ends=(source, destination),
                 )
             )
     return rows

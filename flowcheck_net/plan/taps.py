@@ -10,7 +10,7 @@ from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Capabilities
 from flowcheck_net.model.fabric import Fabric, SwitchPort
 from flowcheck_net.model.job import Job
-from flowcheck_net.model.routing import Site
+from flowcheck_net.model.routing import Site, possible_crossings
 from flowcheck_net.plan.problem import Limit, Tap
 from flowcheck_net.plan.rows import HopRow, packet_share
 from flowcheck_net.spec.policy import Monitor, Policy
@@ -33,9 +33,17 @@ def build_taps(rules: Rules, sites: list[Site], rows: list[HopRow]) -> tuple[Tap
     for number, row in enumerate(rows):
         for site in row.everywhere:
             crossing[site].append(number)
-    vague = {n for n, row in enumerate(rows) if not row.one_path} if not rules.policy.cuts else set()
+    vague = _vague(rules.fabric, sites, rows)
     foreign = {name: _foreign_ports(rules, name) for name in rules.platform}
     return tuple(_tap(rules, site, rows, crossing[site], vague, foreign[site.switch]) for site in sites)
+
+
+def _vague(fabric: Fabric, sites: list[Site], rows: list[HopRow]) -> set[Site]:
+    """Places between switches that some hop may or may not cross, and that no cut of that hop has."""
+    if not any(_is_between_switches(fabric, site.at) for site in sites):
+        return set()
+    places = {(row.ends, row.everywhere) for row in rows if not row.one_path}
+    return {site for ends, known in places for site in possible_crossings(fabric, *ends).difference(known)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +67,9 @@ def _foreign_ports(rules: Rules, switch: SwitchName) -> _ForeignPorts:
 
 
 def _tap(
-    rules: Rules, site: Site, rows: list[HopRow], crossing: list[int], vague: set[int], others: _ForeignPorts
+    rules: Rules, site: Site, rows: list[HopRow], crossing: list[int], vague: set[Site], others: _ForeignPorts
 ) -> Tap:
-    """One tap; ``crossing`` are the rows that cross it, ``vague`` those that may cross any other port too."""
+    """One tap; ``crossing`` are the rows that cross it, ``vague`` the sites that some hop may or may not cross."""
     between_switches = _is_between_switches(rules.fabric, site.at)
     foreign = between_switches or rules.fabric.is_shared(site.at)
     table = rules.platform[site.switch]
@@ -76,7 +84,7 @@ def _tap(
         Limit.TENANT: foreign and not filterable,
         Limit.ALLOWED: not any(fnmatchcase(f"{site.switch}:{site.port}", glob) for glob in rules.policy.allowed_ports),
         Limit.CAPTURE: site.switch not in rules.with_capture,
-        Limit.PATH: between_switches and not vague.issubset(crossing),
+        Limit.PATH: site in vague,
         Limit.FOREIGN: _is_taken(site, table, others),
         Limit.MIRROR: site.port in others.destinations,
         Limit.WINDOW: rules.policy.strategy != "port" and not _follows(table, rules.job),

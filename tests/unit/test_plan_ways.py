@@ -175,19 +175,42 @@ class TestCuts:
         assert "capture ports" in str(error)
 
     def test_a_bond_is_a_cut_of_its_cables(self, planner: Planner) -> None:
-        topology = leaf_fabric({"h1": "leaf1", "h2": "leaf1"}, [("n", "leaf1", "800G")] * 2)
-        topology["switches"][0]["ports"].append({"name": "P1b", "speed": "400G"})
-        topology["hosts"][0]["nics"][0]["lag"] = "bond0"
-        topology["hosts"][0]["nics"].append(
-            {"name": "nic1", "speed": "400G", "addresses": ["10.1.0.1"], "lag": "bond0"}
-        )
-        topology["links"].append(["h1:nic1", "leaf1:P1b"])
+        topology = bonded(leaf_fabric({"h1": "leaf1", "h2": "leaf1"}, [("n", "leaf1", "800G")] * 2), "leaf1")
         job = ring_job([["h1", "h2"]])
         assert points(planner(topology, job=job)) == ["leaf1:P2:rx", "leaf1:P2:tx"]
         rules = self.rules(["leaf1:P1*"])
         assert points(planner(topology, job=job, rules=rules)) == [
             f"leaf1:{p}:{d}" for p in ("P1", "P1b") for d in ("rx", "tx")
         ]
+
+    def test_behind_a_bond_a_single_way_is_certain(self, planner: Planner) -> None:
+        """h1 sends with either cable to leaf1, and from there one way leads on: both hops surely cross its end."""
+        topology = bonded(leaf_fabric(TWO, [("n", "leaf2", "800G")], spines=1), "leaf1")
+        rules = self.rules(["leaf2:up-*"], cuts=False)
+        plan = planner(topology, job=ring_job([["h1", "h2"]]), rules=rules)
+        assert points(plan) == ["leaf2:up-spine1:rx", "leaf2:up-spine1:tx"]
+
+    @pytest.mark.parametrize("cuts", [False, True])
+    def test_a_way_that_a_bond_over_two_leaves_may_take_is_left_alone(self, planner: Planner, cuts: bool) -> None:
+        """h1 hangs on leaf1 and leaf3: how many of its packets cross the uplink that h3 surely uses is not known."""
+        hosts = {"h1": "leaf3", "h2": "leaf2", "h3": "leaf1", "h4": "leaf4"}
+        captures = [("n", "leaf1", "800G"), ("n", "leaf2", "800G")]
+        rules = self.rules(["leaf1:up-*", "leaf2:P2"], cuts=cuts)
+        uplink = ["leaf1:up-spine1:rx", "leaf1:up-spine1:tx"]
+        plain = planner(leaf_fabric(hosts, captures, spines=1), job=ring_job([["h1", "h2"], ["h3", "h4"]]), rules=rules)
+        assert points(plain)[:2] == uplink
+        topology = bonded(leaf_fabric(hosts, captures, spines=1), "leaf1")
+        refusal(lambda: planner(topology, job=ring_job([["h1", "h2"], ["h3", "h4"]]), rules=rules))
+
+
+def bonded(topology: Raw, leaf: str) -> Raw:
+    """h1 gets a second cable, to ``leaf``, in a bond with its first."""
+    switch = next(switch for switch in topology["switches"] if switch["name"] == leaf)
+    switch["ports"].append({"name": "P1b", "speed": "400G"})
+    topology["hosts"][0]["nics"][0]["lag"] = "bond0"
+    topology["hosts"][0]["nics"].append({"name": "nic1", "speed": "400G", "addresses": ["10.1.0.1"], "lag": "bond0"})
+    topology["links"].append(["h1:nic1", f"{leaf}:P1b"])
+    return topology
 
 
 class TestSurvive:
