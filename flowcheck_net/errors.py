@@ -4,6 +4,7 @@
 
     FlowcheckError (1)
     ├── SpecError (2)             every problem found, each with file:line:column
+    ├── OutputError (2)           a place that the user named cannot be written
     ├── JournalError (2)          the record of past applies is damaged, foreign, or held by another run
     ├── PlanError (3)
     │   ├── Infeasible (3)        names the ring and the limit that forbids it
@@ -76,6 +77,12 @@ class SpecError(FlowcheckError):
 
 class JournalError(FlowcheckError):
     """The record of past applies is damaged, foreign, or held by another run; nothing was changed by this one."""
+
+    exit_code = 2
+
+
+class OutputError(FlowcheckError):
+    """A file or stream that the user asked for cannot be written, or must not be replaced."""
 
     exit_code = 2
 

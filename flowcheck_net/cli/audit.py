@@ -80,7 +80,7 @@ def command(
     expectation, scene = _planned(plan) if plan is not None else _unplanned(directory, topology, job, policy)
     report = audit(expectation, _read_records(records))
     if html is not None:
-        write_file(html, render_html(report, scene), "--html", FlowcheckError)
+        write_file(html, render_html(report, scene), "--html")
     if as_json:
         emit_json(report_to_dict(report))
     else:

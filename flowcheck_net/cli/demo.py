@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from flowcheck_net.cli.demo_cases import CASES, Case
-from flowcheck_net.errors import FlowcheckError
+from flowcheck_net.errors import FlowcheckError, OutputError
 
 _ITERATIONS = 3
 
@@ -36,7 +36,10 @@ def command(topologies: Path, output: Path) -> None:
 
     Example: flowcheck-net demo --output /tmp/flowcheck-demo
     """
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise OutputError(f"{output} cannot be written: {fault.strerror}", hint="choose another place") from fault
     rows = []
     planned: set[str] = set()
     for case in CASES:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from flowcheck_net.errors import FlowcheckError
+from flowcheck_net.errors import OutputError
 
 
 def spare_inputs(output: Path | None, option: str, *inputs: Path | None) -> None:
@@ -24,9 +24,9 @@ def spare_inputs(output: Path | None, option: str, *inputs: Path | None) -> None
 
 
 def refuse_overwriting(output: Path | None, *, force: bool) -> None:
-    """Refuse to replace a file unless ``force`` is given; raises FlowcheckError."""
+    """Refuse to replace a file unless ``force`` is given; raises OutputError."""
     if output is not None and output.exists() and not force:
-        raise FlowcheckError(f"{output} is there already", hint="it may hold your own values: --force overwrites it")
+        raise OutputError(f"{output} is there already", hint="it may hold your own values: --force overwrites it")
 
 
 def _given(inputs: Iterable[Path | None]) -> Iterable[Path]:

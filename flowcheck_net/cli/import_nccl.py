@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowcheck_net.cli.guard import refuse_overwriting
-from flowcheck_net.errors import FlowcheckError
 
 if TYPE_CHECKING:
     from flowcheck_net.importers.nccl_communicators import Log
@@ -125,7 +124,7 @@ def nccl(
     made = job_document(log, groups, name, _names(topology, hosts, nics), _wire(stated))
     text = dump_yaml(made.tree, comment=_comment(log, groups))
     if output is not None:
-        write_file(output, text, "-o", FlowcheckError)
+        write_file(output, text, "-o")
     if as_json:
         emit_json({"facts": facts_json(log, groups), "findings": _findings(made.findings), "job": made.tree})
     elif output is None:

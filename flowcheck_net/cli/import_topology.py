@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowcheck_net.cli.guard import refuse_overwriting
-from flowcheck_net.errors import FlowcheckError, SpecError
+from flowcheck_net.errors import SpecError
 
 if TYPE_CHECKING:
     from flowcheck_net.importers.cables import Finding, Survey
@@ -120,7 +120,7 @@ def _finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool
     is_written = not problems or (partial and not is_empty)
     text = dump_yaml(graph.imported.document, comment=_comment(graph)) if is_written else ""
     if text and output is not None:
-        write_file(output, text, "-o", FlowcheckError)
+        write_file(output, text, "-o")
     if as_json:
         _emit_graph(graph, is_written=is_written)
     else:

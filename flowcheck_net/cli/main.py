@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import click
 
-from flowcheck_net.errors import FlowcheckError
+from flowcheck_net.cli.streams import make_tolerant
+from flowcheck_net.errors import FlowcheckError, OutputError
 
 
 class LazyGroup(click.Group):
@@ -64,17 +65,35 @@ def cli() -> None:
       flowcheck-net replay mirror.pcapng -o records.json
       flowcheck-net audit records.json --plan plan.json --html report.html
 
-    Exit codes: 0 ok, 2 bad input, 3 infeasible or stale plan, 4 coverage gap, 5 device, 6 drift, 7 rolled back,
-    8 not rolled back, 9 receiver or capture file, 10 unknown.
+    Exit codes: 0 ok, 2 bad input or unwritable output, 3 infeasible or stale plan, 4 coverage gap, 5 device, 6 drift,
+    7 rolled back, 8 not rolled back, 9 receiver or capture file, 10 unknown.
     """  # noqa: D301 - click wants the real backspace character
 
 
 def run() -> None:
-    """Run the command line; a FlowcheckError becomes its message, its cure and its exit code."""
+    """Run the command line; a FlowcheckError becomes its message, its cure and its exit code.
+
+    Output that is lost (a full disk; not a pipe that its reader closed) is an error of its own.
+    """
+    output = make_tolerant()
+    code: int | str | None = 0
     try:
         cli.main(standalone_mode=True)
+    except SystemExit as leave:
+        code = leave.code
     except FlowcheckError as error:
-        click.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"what to do: {error.hint}", err=True)
-        sys.exit(error.exit_code)
+        _tell(error)
+        code = error.exit_code
+    if output is not None:
+        sys.stdout.flush()
+        if output.lost:
+            unwritten = OutputError(f"standard output: {output.lost}", hint="what was printed is incomplete")
+            _tell(unwritten)
+            code = code or unwritten.exit_code
+    sys.exit(code)
+
+
+def _tell(error: FlowcheckError) -> None:
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"what to do: {error.hint}", err=True)

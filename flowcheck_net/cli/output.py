@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from flowcheck_net.errors import FlowcheckError, ReceiveError
+from flowcheck_net.errors import OutputError
 
 _WIDTH = 160
 """Columns where no terminal tells how many there are, so that tables are not cut in files and pipes."""
@@ -57,9 +57,11 @@ def emit_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
     click.echo(json.dumps(value, indent=2, sort_keys=True))
 
 
-def write_file(path: Path, text: str, option: str, error: type[FlowcheckError] = ReceiveError) -> None:
-    """Write what the user asked for with ``option``; raises ``error`` where the place cannot be written."""
+def write_file(path: Path, text: str, option: str) -> None:
+    """Write what the user asked for with ``option``; raises OutputError where the place cannot be written."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as fault:
-        raise error(f"{path}: {fault.strerror}", hint=f"choose another place with {option}") from fault
+        raise OutputError(
+            f"{path} cannot be written: {fault.strerror}", hint=f"choose another place with {option}"
+        ) from fault

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowcheck_net.cli.inputs import input_files, input_options, read_plan
-from flowcheck_net.errors import Infeasible, PlanError
+from flowcheck_net.errors import Infeasible, OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,12 +107,11 @@ class _Found:
 
 def _planned(specs: "Specs", asked: "Specs", before: "Plan | None", *, explain: bool) -> _Found:
     from flowcheck_net.cli.output import console
+    from flowcheck_net.cli.plan_progress import planning
     from flowcheck_net.plan.make import make_plan
     from flowcheck_net.plan.reasons import why
 
-    errors = console(stderr=True)
-    with errors.status("planning") as status:
-        tell = status.update if errors.is_terminal else None
+    with planning(console(stderr=True)) as tell:
         plan = make_plan(asked, tell, running=before)
         usual = None
         if asked is not specs:
@@ -150,7 +149,7 @@ def write_plan(path: Path, text: str) -> None:
     """Write the plan in one step: the file holds the old content or the new one, never a part of either.
 
     Raises:
-        PlanError: Something that is not a plan is there already, or the place cannot be written.
+        OutputError: Something that is not a plan is there already, or the place cannot be written.
     """
     try:
         _refuse_other_content(path)
@@ -166,7 +165,7 @@ def write_plan(path: Path, text: str) -> None:
                 temporary.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise PlanError(f"{path} cannot be written: {error.strerror}", hint="choose another place with -o") from None
+        raise OutputError(f"{path} cannot be written: {error.strerror}", hint="choose another place with -o") from None
 
 
 def _refuse_other_content(path: Path) -> None:
@@ -174,10 +173,10 @@ def _refuse_other_content(path: Path) -> None:
     if not path.exists():
         return
     if path.is_dir():
-        raise PlanError(f"{path} is a directory", hint="name a file, such as plan.json")
+        raise OutputError(f"{path} is a directory", hint="name a file, such as plan.json")
     start = path.read_bytes()
     if start.strip() and not (start.startswith(b"{") and b'"digest"' in start and b'"fingerprint"' in start):
-        raise PlanError(
+        raise OutputError(
             f"{path} exists and is not a plan; it was left as it is", hint="choose another name, or remove it"
         )
 

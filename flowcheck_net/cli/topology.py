@@ -72,16 +72,16 @@ def write_files(texts: dict[Path, str]) -> None:
     """Write new files; the folder is made. Nothing is written where one of them is there already.
 
     Raises:
-        ShapeError: a file is there, or the place cannot be written.
+        OutputError: a file is there, or the place cannot be written.
     """
-    from flowcheck_net.importers.generate_shape import ShapeError
+    from flowcheck_net.errors import OutputError
 
     there = [str(path) for path in texts if path.exists()]
     if there:
-        raise ShapeError(f"there already: {', '.join(there)}", hint="choose another directory with -o")
+        raise OutputError(f"there already: {', '.join(there)}", hint="choose another directory with -o")
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ShapeError(f"{path.parent} cannot be written: {error.strerror}", hint="choose another place") from None
+        raise OutputError(f"{path.parent} cannot be written: {error.strerror}", hint="choose another place") from None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from pathlib import Path
 
-from flowcheck_net.errors import PlanError, ReceiveError
+from flowcheck_net.errors import OutputError, PlanError
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.plan.plan import Plan
 from flowcheck_net.receive.pcapng_write import PcapngWriter
@@ -56,14 +56,16 @@ def synthesize(
     Raises:
         SpecError: A fault that does not fit the plan.
         PlanError: A plan without sessions, or whose picture lacks links.
-        ReceiveError: The file cannot be written.
+        OutputError: The file cannot be written.
     """
     synthesis = _Synthesis(plan, iterations, faults, seed, start_psn)
     try:
         with PcapngWriter(out, synthesis.captures, "flowcheck-net synth") as writer:
             return synthesis.write(writer)
     except OSError as error:
-        raise ReceiveError(f"{out}: {error.strerror or error}", hint="choose another place with -o") from error
+        raise OutputError(
+            f"{out} cannot be written: {error.strerror or error}", hint="choose another place with -o"
+        ) from error
 
 
 class _Synthesis:

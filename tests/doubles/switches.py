@@ -20,7 +20,7 @@ from flowcheck_net.intent import (
     SwitchState,
     split_state,
 )
-from flowcheck_net.model.job import Job, Nccl, Protocol, Wire
+from flowcheck_net.model.job import Bucket, Dtype, Job, Nccl, Protocol, Wire
 from flowcheck_net.plan.plan import Cost, Fingerprint, Picture, Plan, PlannedSession, Point, Proof
 
 JOB = "gpt"
@@ -68,7 +68,7 @@ def plan_for(sessions: Mapping[str, Sequence[MirrorSession]], job: str = JOB) ->
     nccl = Nccl((2, 19, 3), Protocol.LL, 1, 512, False, 1, False, False, 8192)
     return Plan(
         fingerprint=Fingerprint("t", "j", "p"),
-        job=Job(job, Wire(nccl, 1024, (), ()), (), (), 0.5),
+        job=Job(job, Wire(nccl, 1024, (Bucket("b", 1000, Dtype.FP32),), ()), (), (), 0.5),
         switches=tuple(address(name) for name in sorted(sessions)),
         points=tuple(
             sorted(
@@ -84,7 +84,7 @@ def plan_for(sessions: Mapping[str, Sequence[MirrorSession]], job: str = JOB) ->
         ),
         hops=(),
         coverage=(),
-        cost=Cost(0, 0, 0, 0, sum(map(len, sessions.values())), len(sessions)),
+        cost=Cost(0, 0, 0, 4000, sum(map(len, sessions.values())), len(sessions)),
         proof=Proof("none", "optimal", 0.0, 0.0),
         picture=Picture((), (), (), ()),
     )

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from flowcheck_net.cli.plan import command, write_plan
-from flowcheck_net.errors import Infeasible, PlanError
+from flowcheck_net.errors import Infeasible, OutputError
 from flowcheck_net.plan.plan import plan_from_json
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "topologies"
@@ -91,7 +91,7 @@ class TestWriting:
         out = tmp_path / "job.yaml"
         shutil.copy(EXAMPLES / "two-host" / "job.yaml", out)
         before = out.read_bytes()
-        with pytest.raises(PlanError, match="is not a plan; it was left as it is"):
+        with pytest.raises(OutputError, match="is not a plan; it was left as it is"):
             write_plan(out, "{}")
         assert out.read_bytes() == before
         assert list(tmp_path.iterdir()) == [out]
@@ -103,9 +103,9 @@ class TestWriting:
         assert out.read_text() == "{}"
 
     def test_a_directory_and_a_missing_one_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(PlanError, match="is a directory"):
+        with pytest.raises(OutputError, match="is a directory"):
             write_plan(tmp_path, "{}")
-        with pytest.raises(PlanError, match="cannot be written"):
+        with pytest.raises(OutputError, match="cannot be written"):
             write_plan(tmp_path / "no" / "plan.json", "{}")
 
     def test_a_failed_write_leaves_the_old_plan_and_nothing_beside_it(
@@ -118,7 +118,7 @@ class TestWriting:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(PlanError, match="No space left"):
+        with pytest.raises(OutputError, match="No space left"):
             write_plan(out, "{}")
         assert out.read_text() == '{"digest":"", "fingerprint":""}'
         assert list(tmp_path.iterdir()) == [out]
