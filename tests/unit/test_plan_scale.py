@@ -8,14 +8,14 @@ import pytest
 from flowcheck_net.ids import Address, CapturePort, Channel, GroupName, NodeName, PortName, SwitchName
 from flowcheck_net.importers.generate import generate
 from flowcheck_net.importers.generate_shape import Shape
-from flowcheck_net.intent import Direction
+from flowcheck_net.intent import Counted, Direction
 from flowcheck_net.plan import solve as solving
 from flowcheck_net.plan.aggregate import OutlineProgramme, aggregate
 from flowcheck_net.plan.decompose import Index, extract, regions
 from flowcheck_net.plan.linear import components
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.plan.plan import plan_to_json
-from flowcheck_net.plan.problem import Capture, Hop, PlanningProblem, RingNeed, SwitchLimits, Tap
+from flowcheck_net.plan.problem import Capture, Hop, PlanningProblem, RingNeed, SessionRoom, SwitchLimits, Tap
 from flowcheck_net.plan.solve import solve, solve_whole
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.load import Specs
@@ -28,16 +28,21 @@ _BLOCKS = 4
 _ORDERS = ("same", "reversed", "random")
 
 
-def _cluster(seed: int, most_hosts: int = 8) -> PlanningProblem:
-    """Hosts on leaves, groups of hosts, two channels in one of three orders; a hop is seen at both of its ends."""
+def _cluster(seed: int, most_hosts: int = 8, *, fine: bool = False) -> PlanningProblem:
+    """Hosts on leaves, groups of hosts, two channels in one of three orders; a hop is seen at both of its ends.
+
+    ``fine``: with limits of which the outline knows nothing.
+    """
     dice = random.Random(seed)
     hosts = dice.randint(2, most_hosts)
     leaves = [SwitchName(f"leaf{n}") for n in range(dice.choice([1, 2, 3]))]
     place = [dice.choice(leaves) for _ in range(hosts)]
     rate = [dice.choice([100, 100, 100, 150]) for _ in range(hosts)]
+    shared = [fine and dice.random() < 0.3 for _ in range(hosts)]
+    plain = [fine and not shared[h] and dice.random() < 0.3 for h in range(hosts)]
     taps = tuple(
         sorted(
-            Tap(place[h], PortName(f"p{h}"), direction, rate[h], needs_filter=False, refusals=())
+            Tap(place[h], PortName(f"p{h}"), direction, rate[h], shared[h], (), filterable=not plain[h])
             for h in range(hosts)
             for direction in Direction
         )
@@ -71,7 +76,10 @@ def _cluster(seed: int, most_hosts: int = 8) -> PlanningProblem:
                 ends = Address(f"10.0.0.{sender}"), Address(f"10.0.0.{receiver}")
                 hops.append(Hop(len(rings), index, *ends, size + 64 * (dice.random() < 0.1), sites))
             rings.append(ring)
-    limits = tuple(SwitchLimits(leaf, dice.choice([1, 2, 4]), dice.choice([2, 3, 8]), ()) for leaf in leaves)
+    rooms = (SessionRoom(Counted.DIRECTIONS, dice.choice([1, 2, 3]), None),) if fine and dice.random() < 0.5 else ()
+    limits = tuple(
+        SwitchLimits(leaf, dice.choice([1, 2, 4]), dice.choice([2, 3, 8]), (), rooms, split=not fine) for leaf in leaves
+    )
     return PlanningProblem(
         job="job",
         extra_step=False,
@@ -117,7 +125,7 @@ def _unmerged(problem: PlanningProblem) -> tuple[int, ...] | None:
 def test_merging_never_changes_the_optimum(block: int) -> None:
     verdicts: Counter[str] = Counter()
     for seed in range(block, _INSTANCES, _BLOCKS):
-        problem = _cluster(seed)
+        problem = _cluster(seed, fine=seed % 8 >= 4)
         solved = solve(problem)
         true = _unmerged(problem)
         if solved is None:
@@ -250,3 +258,26 @@ def _two_alike() -> PlanningProblem:
         gradient_bytes=1,
         headroom=0.0,
     )
+
+
+def test_members_that_miss_the_bound_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: hops of 64, 64 and 128 bytes, two are needed; a bad hint leads to 64 + 128, the answer is 64 + 64."""
+    leaf = SwitchName("leaf")
+    ring = RingNeed(GroupName("dp0"), Channel(0), 3, 1, 1, 2, 3, (0,))
+    problem = PlanningProblem(
+        job="job",
+        extra_step=False,
+        copies_apart=False,
+        taps=tuple(Tap(leaf, PortName(f"p{n}"), Direction.RX, 100, needs_filter=False, refusals=()) for n in range(3)),
+        captures=(Capture(leaf, PortName("m0"), CapturePort("node:cap"), NodeName("node"), 400, 1),),
+        switches=(SwitchLimits(leaf, 4, 8, ()),),
+        rings=(ring,),
+        hops=tuple(Hop(0, n, Address(f"a{n}"), Address(f"b{n}"), size, (n,)) for n, size in enumerate((64, 64, 128))),
+        gradient_bytes=1,
+        headroom=0.0,
+    )
+    monkeypatch.setattr(solving, "_bound", lambda _: solving.Bound((0, 128, 1, 1), ((0, 1), (1, 1))))
+    solved = solve(problem)
+    assert solved is not None
+    assert [stage.value for stage in solved.proof.stages] == [0, 128, 1, 1]
+    assert solved.choice.taps == ((0, 0), (1, 0))
