@@ -222,10 +222,18 @@ class TestCertainty:
         assert points(plan) == ["spine1:down-leaf1:rx", "spine1:down-leaf1:tx"]
 
     def test_infeasible_when_another_hop_may_or_may_not_cross_it(self, planner: Planner) -> None:
-        """Watched, it would give an unforeseen number of copies of the hops between h1 and h3."""
+        """Watched, spine1's port to leaf1 would give an unforeseen number of copies of the hops between h1 and h3."""
+        near = policy(copies=1, allowed=["spine1:down-leaf1"])
+        planner(topology=self.topology(), job=ring_job([["h1", "h2"]]), rules=near)
+        with pytest.raises(Infeasible) as caught:
+            planner(topology=self.topology(), job=ring_job([["h1", "h2"], ["h1", "h3"]]), rules=near)
+        assert "ring dp0/0, ring dp1/0" in caught.value.message
+
+    def test_a_port_that_the_other_hop_never_crosses_still_serves(self, planner: Planner) -> None:
+        """No packet between h1 and h3 crosses spine1's port to leaf2: only their own ring has no place."""
         with pytest.raises(Infeasible) as caught:
             planner(topology=self.topology(), job=ring_job([["h1", "h2"], ["h1", "h3"]]))
-        assert "ring dp0/0, ring dp1/0" in caught.value.message
+        assert caught.value.message.startswith("ring dp1/0 cannot")
 
     def test_the_plan_moves_to_the_leaf(self, planner: Planner) -> None:
         made = leaf_fabric(
