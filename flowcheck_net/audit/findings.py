@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from flowcheck_net.audit.assign import Assigned
 from flowcheck_net.audit.content import content_findings
 from flowcheck_net.audit.pattern import Track
+from flowcheck_net.audit.ports import port_findings
 from flowcheck_net.audit.ranges import clip, size
 from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult, hop_label
 from flowcheck_net.audit.survey import Survey, slot_key
@@ -30,6 +31,7 @@ def collect(
         *_ambiguous(sighted),
         *_placement(sighted),
         *_other(flows),
+        *port_findings(sighted),
         *_extra_hops(rings),
         *_unobserved(rings),
     ]

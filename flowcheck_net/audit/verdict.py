@@ -69,6 +69,8 @@ class FindingKind(StrEnum):
     """Messages on a ring's queue pair that are neither an all-reduce nor a declared broadcast."""
     AMBIGUOUS = "ambiguous"
     """Several assignments of queue pairs or iterations fit equally well."""
+    OTHER_CAPTURE = "other-capture"
+    """Data of a planned hop that arrived at another capture port than the plan says, or where that cannot be told."""
     EXTRA_HOP = "extra-hop"
     """Data of a hop of the job that the plan does not watch."""
     OTHER = "other-rdma"
