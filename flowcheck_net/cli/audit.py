@@ -95,9 +95,10 @@ def command(
 def _planned(path: Path) -> "tuple[Expectation, Scene]":
     from flowcheck_net.audit.scene import scene_of_plan
     from flowcheck_net.cli.inputs import read_plan
-    from flowcheck_net.plan.plan import expectation
+    from flowcheck_net.plan.plan import expectation, require_whole_ports
 
     plan = read_plan(path)
+    require_whole_ports(plan, "the audit")
     return expectation(plan), scene_of_plan(plan)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from flowcheck_net.errors import StalePlan
+from flowcheck_net.errors import PlanError, StalePlan
 from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NodeName, PortName, SwitchName
 from flowcheck_net.intent import Direction, MirrorSession, SwitchAddress
 from flowcheck_net.model.collectives.tree import is_tree
@@ -226,6 +226,21 @@ def expectation(plan: Plan) -> Expectation:
         for hop in plan.hops
     }
     return _within_windows(plan, expect(plan.job, observed))
+
+
+def require_whole_ports(plan: Plan, doing: str) -> None:
+    """Refuse a plan with message windows where only whole ports can be handled so far.
+
+    Taken for a whole port, what a window lets through could be placed at the wrong messages and called complete.
+
+    Raises:
+        PlanError: the plan has message windows; ``doing`` says what cannot be done with it.
+    """
+    if plan.windows:
+        raise PlanError(
+            f"the plan mirrors message windows, and {doing} of them is not built yet",
+            hint="plan again with `strategy: port` in the policy",
+        )
 
 
 def _within_windows(plan: Plan, whole: Expectation) -> Expectation:

@@ -95,7 +95,7 @@ def test_each_value_out_of_its_range_is_named(place: tuple[Any, ...], value: obj
 
 
 def test_a_channel_beyond_the_jobs_is_named() -> None:
-    with pytest.raises(StalePlan, match="plan.job.rings: dp0/1: channel must be 0 to 0"):
+    with pytest.raises(StalePlan, match=r"plan\.job\.rings: dp0/1: channel must be 0 to 0"):
         plan_from_json(changed("eight-host", (*NCCL, "channels"), 1), "plan.json")
 
 
