@@ -46,6 +46,14 @@ class LazyGroup(click.Group):
             raise TypeError(f"{found[0]} is not a click command")
         return loaded
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """``plan diff A B`` is ``plan-diff A B``; a folder of that name is planned as ``./diff``."""
+        if args[:2] == ["plan", "diff"]:
+            args = ["plan-diff", *args[2:]]
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in ``--help``, from the table above, so that no command is imported for it."""
         with formatter.section("Commands"):
