@@ -64,6 +64,11 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
 
+_PRIMARY_CODE = 0xFF
+"""SQLite's extended error codes hold the primary one in the low byte."""
+_NO_PLACE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_PERM})
+"""The file may be sound, but it cannot be written."""
+
 
 class Journal:
     """The journal of a state directory. Safe to use from the engine's threads."""
@@ -85,7 +90,7 @@ class Journal:
             self._prepare()
         except sqlite3.Error as error:
             self._db.close()
-            raise self._unusable(str(error)) from error
+            raise self._unusable(error) from error
         except JournalError:
             self._db.close()
             raise
@@ -99,7 +104,11 @@ class Journal:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the fabric for this process; raises JournalError, naming the holder, while another one does."""
-        with self._path.with_suffix(".lock").open("a+", encoding="utf-8") as lock:
+        try:
+            lock = self._path.with_suffix(".lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise self._unwritable(str(error)) from error
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -199,7 +208,7 @@ class Journal:
                 f"{self._path} cannot use write-ahead logging (mode {mode})", hint="--state-dir needs a local disk"
             )
         if (check := self._pragma("quick_check")) != "ok":
-            raise self._unusable(str(check))
+            raise self._unusable(ValueError(str(check)))
 
     def _is_new(self) -> bool:
         tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -209,10 +218,18 @@ class Journal:
         row = self._db.execute(f"PRAGMA {text}").fetchone()
         return row[0] if row else None
 
-    def _unusable(self, what: str) -> JournalError:
+    def _unusable(self, error: sqlite3.Error | ValueError) -> JournalError:
+        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _NO_PLACE:
+            return self._unwritable(str(error))
         return JournalError(
-            f"{self._path} cannot be used as a journal: {what}",
+            f"{self._path} cannot be used as a journal: {error}",
             hint="restore it from a backup; before you move it away, compare the switches with `flowcheck-net verify`",
+        )
+
+    def _unwritable(self, why: str) -> JournalError:
+        return JournalError(
+            f"the state directory {self._path.parent} cannot be written: {why}",
+            hint="make it writable, with room; another --state-dir knows nothing of what was applied from this one",
         )
 
     @contextmanager
@@ -221,7 +238,7 @@ class Journal:
         try:
             yield
         except (sqlite3.Error, ValueError) as error:
-            raise self._unusable(str(error)) from error
+            raise self._unusable(error) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -20,7 +20,9 @@ def obstacles(
     for session in wanted:
         found += _own_limits(session, limits)
         others = [*foreign, *(s for s in wanted if s.name < session.name)]
-        found += [c for other in others if (c := _clash(session, other, other in foreign, limits))]
+        found += [
+            c + _remark(other, foreign) for other in others if (c := _clash(session, other, other in foreign, limits))
+        ]
     return tuple(found)
 
 
@@ -52,6 +54,11 @@ def _own_limits(session: MirrorSession, limits: Capabilities) -> list[str]:
     if session.destination in {s.port for s in session.sources}:
         found.append(f"{session.name}: {session.destination} is source and destination")
     return found
+
+
+def _remark(other: MirrorSession, foreign: Sequence[MirrorSession]) -> str:
+    """A foreign session with our own mark is easily taken for ours."""
+    return " (another flowcheck-net job)" if other in foreign and other.name.startswith("fcn-") else ""
 
 
 def _clash(session: MirrorSession, other: MirrorSession, foreign: bool, limits: Capabilities) -> str:

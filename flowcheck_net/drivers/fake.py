@@ -27,7 +27,7 @@ from typing import Never, Self
 
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind, Refused
 from flowcheck_net.drivers.fake_store import FileStore, Store
-from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown
+from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, PlanError, Rejected, StateUnknown
 from flowcheck_net.ids import SessionName, SwitchName
 from flowcheck_net.intent import Capabilities, Step, SwitchAddress, SwitchState, is_owned, split_state
 
@@ -43,7 +43,11 @@ def open_fake(address: SwitchAddress, job: str, state_dir: Path) -> "FakeDriver"
     if not _REFERENCE.fullmatch(reference):
         raise ConnectError(address.name, f"{address.management!r} does not name a fake switch, such as fake:leaf1")
     path = state_dir / "fake" / f"{reference}.json"
-    return FakeDriver(address.name, job, FileStore(address.name, path, capabilities(address.platform)))
+    try:
+        limits = capabilities(address.platform)
+    except PlanError as error:
+        raise PlanError(f"{address.name}: {error.message}", hint=error.hint) from error
+    return FakeDriver(address.name, job, FileStore(address.name, path, limits))
 
 
 class FakeDriver:

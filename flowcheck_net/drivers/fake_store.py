@@ -20,6 +20,8 @@ from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Capabilities
 
 FILE_VERSION = 1
+MOST_LATENCY = 60
+"""Seconds of a call: more would only look like a hang."""
 
 
 class Store(Protocol):
@@ -84,7 +86,7 @@ class FileStore:
     def _parse(self, content: str) -> FakeSwitch:
         try:
             return switch_from_json(content, self.name, self.limits)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConnectError(self.name, f"{self.path} is not a fake switch: {error}") from error
 
     def _replace(self, content: str) -> None:
@@ -119,12 +121,12 @@ def switch_from_json(content: str, name: SwitchName, limits: Capabilities) -> Fa
         required={"version", "sessions"},
         optional={"destination_exclusive", "latency", "faults"},
     )
-    if raw["version"] != FILE_VERSION:
+    if raw["version"] != FILE_VERSION or isinstance(raw["version"], bool):
         raise ValueError(f"version {raw['version']!r}, this program reads {FILE_VERSION}")
     latency = raw.get("latency", 0.0)
     exclusive = raw.get("destination_exclusive", False)
-    if not isinstance(latency, int | float) or not isinstance(exclusive, bool) or latency < 0:
-        raise ValueError("latency is a number of seconds, destination_exclusive is true or false")
+    if not isinstance(latency, int | float) or not isinstance(exclusive, bool) or not 0 <= latency <= MOST_LATENCY:
+        raise ValueError(f"latency is 0 to {MOST_LATENCY} seconds, destination_exclusive is true or false")
     switch = FakeSwitch(name, limits, destination_exclusive=exclusive, latency=float(latency))
     for entry in items(raw["sessions"], "sessions"):
         fields = dict(

@@ -68,9 +68,9 @@ def items(value: object, what: str) -> list[object]:
 
 
 def text(value: object, what: str) -> str:
-    """``value`` as a JSON string that is not empty, or ValueError."""
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{what}: a text is needed, found {value!r}")
+    """``value`` as a JSON string that is not empty and that a file can hold, or ValueError."""
+    if not isinstance(value, str) or not value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{what}: a text is needed, found {value!a}")
     return value
 
 
