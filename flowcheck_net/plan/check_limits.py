@@ -117,7 +117,8 @@ class _Sessions:
     def losses(self) -> Iterator[Violation]:
         """Take away each switch, capture port and node in use, and see what is left."""
         places = [self._captures[p.switch, p.capture] for p in self._plan.sessions if self._known(p)]
-        names = {("switch", c.switch) for c in places} | {("capture port", c.port) for c in places}
+        names: set[tuple[str, str]] = {("capture port", c.port) for c in places}
+        names |= {("switch", switch) for c in places for switch in self._switches(c)}
         for kind, name in sorted(names | {("checkpoint node", c.node) for c in places}):
             left = [p for p in self._plan.sessions if self._known(p) and not self._hit(p, kind, name)]
             for number, ring in enumerate(self._problem.rings):
@@ -131,7 +132,13 @@ class _Sessions:
 
     def _hit(self, planned: PlannedSession, kind: str, name: str) -> bool:
         capture = self._captures[planned.switch, planned.capture]
-        return name == {"switch": capture.switch, "capture port": capture.port, "checkpoint node": capture.node}[kind]
+        if kind == "switch":
+            return name in self._switches(capture)
+        return name == {"capture port": capture.port, "checkpoint node": capture.node}[kind]
+
+    def _switches(self, capture: Capture) -> set[str]:
+        """The switch that watches, and those that the capture NIC itself hangs on."""
+        return {capture.switch, *(c.switch for c in self._problem.captures if c.port == capture.port and not c.remote)}
 
     def _is_seen(self, hop: Hop, left: list[PlannedSession]) -> bool:
         """At a tap, or at a whole cut, by sessions to capture ports where its ring may count."""

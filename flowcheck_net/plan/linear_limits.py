@@ -170,10 +170,11 @@ def _survive(problem: PlanningProblem, component: Component, chosen: Chosen, pro
             programme.survive[ring, loss] = programme.row(terms, lower=need)
 
 
-def losses(problem: PlanningProblem, tap: int, capture: int) -> tuple[str, str, str]:
-    """What a copy depends on: its switch, the capture port, the checkpoint node."""
+def losses(problem: PlanningProblem, tap: int, capture: int) -> tuple[str, str, str, str]:
+    """What a copy depends on: its switch, that of the capture NIC, the capture port, the checkpoint node."""
     place = problem.captures[capture]
-    return f"switch {problem.taps[tap].switch}", f"capture port {place.port}", f"checkpoint node {place.node}"
+    switches = f"switch {problem.taps[tap].switch}", f"switch {problem.home(capture)}"
+    return *switches, f"capture port {place.port}", f"checkpoint node {place.node}"
 
 
 def _surviving(

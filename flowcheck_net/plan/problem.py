@@ -222,6 +222,11 @@ class PlanningProblem:
         """Mbit/s that copies of the tap take at the capture port."""
         return self.taps[tap].remote_rate if self.captures[capture].remote else self.taps[tap].rate
 
+    def home(self, capture: int) -> SwitchName:
+        """The switch that the capture NIC hangs on: another than the watching one where copies cross the fabric."""
+        local = (one for one, remote in self.exclusive if remote == capture)
+        return self.captures[next(local, capture)].switch
+
     def sites(self, hop: Hop) -> tuple[int, ...]:
         """Every tap that the hop crosses, or may cross."""
         return tuple(sorted({*hop.taps, *(tap for cut in hop.cuts for tap in self.cuts[cut].taps)}))

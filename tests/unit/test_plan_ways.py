@@ -227,6 +227,19 @@ class TestSurvive:
         assert {point.switch for point in plan.points} == {"leaf1", "leaf2"}
         assert {point.capture for point in plan.points} == {"a:cap0", "b:cap0"}
 
+    def test_copies_to_a_lost_switch_are_lost(self, planner: Planner) -> None:
+        """Both NICs hang on leaf1: what leaf2 sends there does not outlive leaf1."""
+        topology = leaf_fabric(TWO, [("a", "leaf1", "800G"), ("b", "leaf1", "800G")], spines=1)
+        for number, node in enumerate(topology["checkpoint_nodes"]):
+            node["nics"][0]["address"] = f"10.9.0.{number}"
+        job = ring_job([["h1", "h2"]])
+        remote = {"remote": {"over_fabric": True, "uplink_share": 1.0}}
+        rates = {f"leaf{n}:P{n}:{d}": "40G" for n in (1, 2) for d in ("rx", "tx")}
+        rules = {**self.rules(1), **remote, "monitor": {"rate_model": "measured", "measured": rates}}
+        error = refusal(lambda: planner(topology, job=job, rules=rules, encapsulation_bytes=50))
+        assert "survive: not complete any more: ring dp0/0 after the loss of switch leaf1" in str(error)
+        planner(topology, job=job, rules={**rules, "survive": 0}, encapsulation_bytes=50)
+
     def test_infeasible_names_what_must_not_be_lost(self, planner: Planner) -> None:
         error = refusal(lambda: planner(rules=self.rules(1)))
         assert "survive: not complete any more: ring dp0/0 after the loss of capture port n:cap0" in str(error)
