@@ -15,7 +15,7 @@ from flowcheck_net.importers.names import (
     port_key,
     spec_name,
 )
-from flowcheck_net.spec.base import NAME_PATTERN, PORT_PATTERN
+from flowcheck_net.spec.ranges import NAME_PATTERN, PORT_PATTERN
 
 SAME = [
     ("Ethernet1/1", "Eth1/1", "Et1/1", "eth1/1", "Ethernet 1/1"),
