@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcheck_net.cli.main import cli
-from flowcheck_net.errors import SpecError
+from flowcheck_net.errors import OutputError, SpecError
 from flowcheck_net.importers.generate import KINDS, generate
 from flowcheck_net.importers.generate_fabric import build_leaf_spine
 from flowcheck_net.importers.generate_job import data_parallel_groups, taps_by_switch
@@ -147,7 +147,7 @@ class TestCommand:
     def test_replaces_nothing(self, tmp_path):
         (tmp_path / "policy.yaml").write_text("mine")
         result = self.run("dragonfly", "--hosts", "2", "-o", str(tmp_path))
-        assert isinstance(result.exception, ShapeError)
+        assert isinstance(result.exception, OutputError)
         assert "policy.yaml" in str(result.exception)
         assert [path.name for path in tmp_path.iterdir()] == ["policy.yaml"]
 

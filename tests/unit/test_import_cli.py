@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flowcheck_net.cli.import_slurm import command as slurm
 from flowcheck_net.cli.import_topology import batfish, containerlab, ibnetdiscover, lldp, netbox, netq
-from flowcheck_net.errors import FlowcheckError, SpecError
+from flowcheck_net.errors import FlowcheckError, OutputError, SpecError
 from flowcheck_net.spec.load import load_topology
 
 COMMANDS = {
@@ -107,7 +107,7 @@ def test_an_existing_file_is_kept(lab, tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_named(lab, tmp_path):
-    with pytest.raises(FlowcheckError, match=r"no/topology\.yaml: No such file or directory"):
+    with pytest.raises(OutputError, match=r"no/topology\.yaml cannot be written: No such file or directory"):
         _run(containerlab, lab, *ANSWERS, "-o", tmp_path / "no" / "topology.yaml")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcheck_net.errors import PlanError, ReceiveError
+from flowcheck_net.errors import OutputError, PlanError
 from flowcheck_net.ids import Address, Qpn
 from flowcheck_net.intent import Direction, FlowFilter
 from flowcheck_net.model.job import Broadcast, Protocol
@@ -215,7 +215,7 @@ def test_plans_that_cannot_be_synthesized(tmp_path: Path) -> None:
         written(replace(plan, sessions=()), tmp_path)
     with pytest.raises(PlanError, match="no link of host1:mlx5_0"):
         written(replace(plan, picture=replace(plan.picture, links=())), tmp_path)
-    with pytest.raises(ReceiveError, match="No such file"):
+    with pytest.raises(OutputError, match="No such file"):
         synthesize(plan, tmp_path / "nowhere" / "x.pcapng", iterations=1)
 
 
