@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from flowcheck_net.errors import PlanError
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.plan.highs import Solver
-from flowcheck_net.plan.linear import formulate
+from flowcheck_net.plan.linear import components, formulate
 from flowcheck_net.plan.problem import Limit, PlanningProblem, capacity
 from flowcheck_net.plan.programme import Component, Programme
 from flowcheck_net.plan.relax import lift, with_captures, without_refusal
@@ -24,6 +24,10 @@ _OFFERS = [(1, gbps) for gbps in _SPEEDS] + [(count, _SPEEDS[-1]) for count in r
 """(count, Gbit/s)"""
 _ENDLESS = 10**9
 _SHOWN = 6
+
+
+Rows = Callable[[Programme], dict[str, list[int]]]
+"""The rows of one limit, by what they are called in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +50,26 @@ def whole(problem: PlanningProblem) -> Programme:
     return formulate(problem, Component(tuple(range(len(problem.rings))), switches))
 
 
-def _least(programme: Programme, rows: dict[str, list[int]]) -> tuple[dict[str, int], tuple[float, ...]]:
-    """The least total excess over the rows, by switch (those with none left out), and the solution."""
-    slack: dict[str, list[int]] = {}
-    for switch, numbers in rows.items():
-        for row in numbers:
-            column = programme.column(upper=_ENDLESS)
-            programme.loosen(row, column, -1)
-            slack.setdefault(switch, []).append(column)
-    values = _minimum(programme, [column for columns in slack.values() for column in columns])
-    excess = {s: sum(round(values[c]) for c in columns) for s, columns in slack.items()}
-    return {s: amount for s, amount in excess.items() if amount > 0}, values
+def _least(problem: PlanningProblem, rows: Rows) -> tuple[dict[str, int], list[int]]:
+    """The least total excess over the rows, by name (those with none left out), and the taps chosen.
+
+    Part by part: together they take the solver minutes, alone an instant.
+    """
+    excess: dict[str, int] = {}
+    taps: list[int] = []
+    for part in components(problem):
+        programme = formulate(problem, part)
+        slack: dict[str, list[int]] = {}
+        for name, numbers in rows(programme).items():
+            for row in numbers:
+                column = programme.column(upper=_ENDLESS)
+                programme.loosen(row, column, -1)
+                slack.setdefault(name, []).append(column)
+        values = _minimum(programme, [column for columns in slack.values() for column in columns])
+        found = {name: sum(round(values[c]) for c in columns) for name, columns in slack.items()}
+        excess.update({name: amount for name, amount in found.items() if amount > 0})
+        taps += [tap for (tap, _), column in programme.choose.items() if values[column] > 0.5]
+    return excess, taps
 
 
 def _minimum(programme: Programme, columns: Iterable[int]) -> tuple[float, ...]:
@@ -77,18 +90,20 @@ def _minimum(programme: Programme, columns: Iterable[int]) -> tuple[float, ...]:
 
 
 def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
-    programme = whole(problem)
-    rows: dict[str, list[int]] = {}
-    for capture, row in programme.carry.items():
-        rows.setdefault(problem.captures[capture].switch, []).append(row)
-    for number, row in programme.budgets.items():
-        if problem.budgets[number].limit is limit:
-            rows.setdefault(problem.captures[problem.budgets[number].captures[0]].switch, []).append(row)
-    excess, values = _least(programme, rows)
+    def rows(programme: Programme) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for capture, row in programme.carry.items():
+            found.setdefault(problem.captures[capture].switch, []).append(row)
+        for number, row in programme.budgets.items():
+            if problem.budgets[number].limit is limit:
+                found.setdefault(problem.captures[problem.budgets[number].captures[0]].switch, []).append(row)
+        return found
+
+    excess, taps = _least(problem, rows)
     has = {s: sum(c.capacity for c in problem.captures if c.switch == s) for s in excess}
     needs = dict.fromkeys(excess, 0)
-    for (tap, _), column in programme.choose.items():
-        if problem.taps[tap].switch in needs and values[column] > 0.5:
+    for tap in taps:
+        if problem.taps[tap].switch in needs:
             needs[problem.taps[tap].switch] += problem.taps[tap].rate
     words = [
         f"{limit} at {s}: needs {_rate(needs[s])}, has {_rate(has[s])}"
@@ -154,8 +169,7 @@ def _solvable(problem: PlanningProblem) -> bool:
 
 
 def _sessions(problem: PlanningProblem, limit: Limit) -> Shortage:
-    programme = whole(problem)
-    excess, _ = _least(programme, {switch: [row] for switch, row in programme.slots.items()})
+    excess, _ = _least(problem, lambda programme: {switch: [row] for switch, row in programme.slots.items()})
     has = {str(limits.name): limits.max_sessions for limits in problem.switches}
     detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
     wanted = ", ".join(f"{more} more on {s}" for s, more in excess.items())
@@ -163,11 +177,13 @@ def _sessions(problem: PlanningProblem, limit: Limit) -> Shortage:
 
 
 def _sources(problem: PlanningProblem, limit: Limit) -> Shortage:
-    programme = whole(problem)
-    rows: dict[str, list[int]] = {}
-    for capture, row in programme.hold.items():
-        rows.setdefault(problem.captures[capture].switch, []).append(row)
-    excess, _ = _least(programme, rows)
+    def rows(programme: Programme) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for capture, row in programme.hold.items():
+            found.setdefault(problem.captures[capture].switch, []).append(row)
+        return found
+
+    excess, _ = _least(problem, rows)
     has = {str(limits.name): limits.max_sources for limits in problem.switches}
     detail = ", ".join(f"{limit} at {s}: has {has[s]} a session, {more} too few" for s, more in excess.items())
     return Shortage(detail, f"one more capture port, and with it a session, on {_each(excess)}")
@@ -241,8 +257,7 @@ def _copies_apart(problem: PlanningProblem, limit: Limit) -> Shortage:
 
 
 def _rooms(problem: PlanningProblem, limit: Limit) -> Shortage:
-    programme = whole(problem)
-    excess, _ = _least(programme, {name: [row] for name, row in programme.rooms.items()})
+    excess, _ = _least(problem, lambda programme: {name: [row] for name, row in programme.rooms.items()})
     has = {f"{s.name} ({room.name})": room.most for s in problem.switches for room in s.rooms}
     detail = ", ".join(f"{limit} at {name}: needs {has[name] + more}, has {has[name]}" for name, more in excess.items())
     wanted = ", ".join(f"{more} more at {name}" for name, more in excess.items())
@@ -250,17 +265,18 @@ def _rooms(problem: PlanningProblem, limit: Limit) -> Shortage:
 
 
 def _filters(problem: PlanningProblem, limit: Limit) -> Shortage:
-    programme = whole(problem)
-    excess, _ = _least(programme, {switch: [row] for switch, row in programme.entries.items()})
+    excess, _ = _least(problem, lambda programme: {switch: [row] for switch, row in programme.entries.items()})
     has = {str(s.name): s.filter_entries or 0 for s in problem.switches}
     detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
     return Shortage(detail, ", ".join(f"room for {has[s] + more} address pairs on {s}" for s, more in excess.items()))
 
 
 def _uplink(problem: PlanningProblem, limit: Limit) -> Shortage:
-    programme = whole(problem)
-    rows = {n: row for n, row in programme.budgets.items() if problem.budgets[n].limit is limit}
-    excess, _ = _least(programme, {problem.budgets[n].name: [row] for n, row in rows.items()})
+    def rows(programme: Programme) -> dict[str, list[int]]:
+        own = ((problem.budgets[n], row) for n, row in programme.budgets.items())
+        return {budget.name: [row] for budget, row in own if budget.limit is limit}
+
+    excess, _ = _least(problem, rows)
     has = {budget.name: budget.capacity for budget in problem.budgets}
     words = {name: f"needs {_rate(has[name] + more)}, has {_rate(has[name])}" for name, more in excess.items()}
     detail = ", ".join(f"{limit} at {name}: {text}" for name, text in words.items())
