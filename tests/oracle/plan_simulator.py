@@ -238,7 +238,7 @@ class Simulator:
         sessions = {c: [tap for tap, other in here.items() if other == c] for c in set(here.values())}
         taken = {f"{switch}:{session['destination']}" for session in self._foreign(switch)}
         return (
-            len(sessions) + len(self._foreign(switch)) <= self.limits.sessions
+            (not sessions or len(sessions) + len(self._foreign(switch)) <= self.limits.sessions)
             and not any(self.captures[c][0] in taken for c in sessions)
             and (self.limits.split or all(len({c for t, c in here.items() if t[1] == tap[1]}) == 1 for tap in here))
             and self._fits_rooms(switch, list(sessions.values()))
@@ -258,13 +258,17 @@ class Simulator:
         }
         for counts, most, per_slice in self.limits.rooms:
             for part in set(slices.values()) if per_slice else {None}:
-                used = 0
-                for session in sessions + spread:
-                    directions = {tap[2] for tap in session if part is None or slices[tap[1]] == part}
-                    used += {"sessions": min(1, len(directions)), "directions": len(directions)}.get(
-                        counts, int(counts in directions)
+                ours, others_use = (
+                    sum(
+                        {"sessions": min(1, len(directions)), "directions": len(directions)}.get(
+                            counts, int(counts in directions)
+                        )
+                        for session in group
+                        for directions in [{t[2] for t in session if part is None or slices[t[1]] == part}]
                     )
-                if used > most:
+                    for group in (sessions, spread)
+                )
+                if ours and ours + others_use > most:  # what others alone take beyond a limit is not ours to judge
                     return False
         return True
 
