@@ -1,5 +1,6 @@
 """The planner against the simulator: on small random fabrics every stage of the objective is the true optimum."""
 
+import os
 import random
 from typing import Any
 
@@ -13,7 +14,8 @@ from flowcheck_net.plan.plan import Plan
 from tests.oracle.plan_simulator import Assignment, Limits, Simulator
 from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs
 
-_RUNS = 80
+_RUNS = int(os.environ.get("FLOWCHECK_PLAN_RUNS", "80"))
+"""Random fabrics; a campaign sets thousands."""
 _BLOCKS = 4
 
 

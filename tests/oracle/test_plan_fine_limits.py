@@ -1,5 +1,6 @@
 """Slices, filters, other owners, cuts and losses: the planner against the brute force of the simulator."""
 
+import os
 import random
 
 import pytest
@@ -12,7 +13,8 @@ from flowcheck_net.plan.plan import Plan
 from tests.oracle.plan_simulator import Assignment, Limits, Simulator
 from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs
 
-_RUNS = 72
+_RUNS = int(os.environ.get("FLOWCHECK_PLAN_RUNS", "72"))
+"""Random fabrics; a campaign sets thousands."""
 _BLOCKS = 4
 
 
