@@ -1,9 +1,10 @@
 """No plan exists: say which rings, which limit forbids them, and what would do.
 
-Every cure that changes a setting or adds a part is proven by solving the problem again with that change.
+Every cure is tried as a whole, by solving the problem again with all of it carried out. One that cannot be, or that
+does not do, is a first step and is called one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.errors import Infeasible
@@ -11,8 +12,8 @@ from flowcheck_net.plan.highs import Solver
 from flowcheck_net.plan.linear import components, formulate
 from flowcheck_net.plan.problem import Limit, PlanningProblem, RingNeed
 from flowcheck_net.plan.programme import Component
-from flowcheck_net.plan.relax import LIFTABLE, lift, with_copies
-from flowcheck_net.plan.shortage import shortage, whole
+from flowcheck_net.plan.relax import LIFTABLE, lift, solvable, with_copies
+from flowcheck_net.plan.shortage import Shortage, shortage
 
 _SHOWN = 4
 
@@ -61,25 +62,54 @@ def _bare_rings(problem: PlanningProblem) -> Explanation | None:
 
 def _limits(problem: PlanningProblem) -> Explanation:
     """The limits that a setting or a part could lift."""
-    alone = [limit for limit in LIFTABLE if _feasible(lift(problem, limit))]
-    limits = alone[:1] or _together(problem)
+    alone = [[limit] for limit in LIFTABLE if solvable(lift(problem, limit))]
+    cures = [_cure(problem, limits) for limits in alone or [_together(problem)]]
     rings = _unmet(problem)
-    if alone:
-        missing = [shortage(problem, limit) for limit in alone]
-        cures = [item.cure for item in missing]
-    else:
-        missing = [shortage(_without(problem, limits, limit), limit) for limit in limits]
-        cures = [" and ".join(item.cure for item in missing)]
-    details = "; ".join(item.detail for item in missing[: len(limits)])
+    limits = tuple(cures[0].missing)
+    details = "; ".join(item.detail for item in cures[0].missing.values())
     word = "limit" if len(limits) == 1 else "limits"
     message = f"{_names(rings)} cannot have {_copies(rings)}: {word}: {details}"
-    return Explanation(tuple(r.name for r in rings), tuple(limits), message, (*cures, *_fewer_copies(problem)))
+    hints = (*(cure.words() for cure in cures), *_fewer_copies(problem))
+    return Explanation(tuple(r.name for r in rings), limits, message, hints)
 
 
-def _without(problem: PlanningProblem, limits: Sequence[Limit], kept: Limit) -> PlanningProblem:
-    """The problem with all of ``limits`` lifted but one."""
+@dataclass(frozen=True, slots=True)
+class _Cure:
+    """What is missing of limits that would do together."""
+
+    missing: dict[Limit, Shortage]
+    proven: bool
+    """With all of it carried out there is a plan."""
+
+    def words(self) -> str:
+        wanted = " and ".join(item.cure for item in self.missing.values())
+        return wanted if self.proven else f"first {wanted}; this alone may not be enough"
+
+
+def _cure(problem: PlanningProblem, limits: Sequence[Limit]) -> _Cure:
+    """Limit by limit, each with the cures of those before carried out and only those after it still lifted.
+
+    So with the last one carried out nothing is lifted any more. New ports come first: they need sessions.
+    """
+    missing: dict[Limit, Shortage] = {}
+    proven = True
+    for number in reversed(range(len(limits))):
+        limit, later = limits[number], limits[:number]
+        asked = _lifted(problem, later)
+        if missing and solvable(asked):
+            continue
+        found = shortage(asked, limit)
+        cured = found.change(problem) if found.change is not None else None
+        if cured is None or not solvable(_lifted(cured, later)):
+            proven, cured = False, lift(problem, limit)
+        problem = cured
+        missing = {limit: found, **missing}
+    return _Cure(missing, proven)
+
+
+def _lifted(problem: PlanningProblem, limits: Iterable[Limit]) -> PlanningProblem:
     for limit in limits:
-        problem = lift(problem, limit) if limit is not kept else problem
+        problem = lift(problem, limit)
     return problem
 
 
@@ -87,13 +117,9 @@ def _together(problem: PlanningProblem) -> list[Limit]:
     """Limits which would do together and of which none can be left out."""
     needed = list(LIFTABLE)
     for limit in LIFTABLE:
-        if _feasible(_without(problem, needed, limit)):
+        if solvable(_lifted(problem, (other for other in needed if other is not limit))):
             needed.remove(limit)
     return needed
-
-
-def _feasible(problem: PlanningProblem) -> bool:
-    return Solver(whole(problem)).minimise({}) is not None
 
 
 def _unmet(problem: PlanningProblem) -> list[RingNeed]:
@@ -117,7 +143,7 @@ def _fewer_copies(problem: PlanningProblem) -> Iterator[str]:
     """The largest number of copies that would do with everything else as it is."""
     most = max(ring.copies for ring in problem.rings)
     for copies in range(most - 1, 0, -1):
-        if _feasible(with_copies(problem, copies)):
+        if solvable(with_copies(problem, copies)):
             yield f"copies: {copies} in the policy"
             return
 

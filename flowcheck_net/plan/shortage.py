@@ -1,29 +1,38 @@
 """How much of one limit is missing, where, and the smallest part or setting that would do.
 
-Each question is the planning programme with that limit softened and its excess minimised. New capture ports that are
-proposed were tried in the problem and found to do.
+Each question is the planning programme with that limit softened and its excess minimised. A cure that can be carried
+out in the problem comes with that change, so that it can be tried.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.plan.highs import Solver
 from flowcheck_net.plan.linear import components, formulate
-from flowcheck_net.plan.problem import Limit, PlanningProblem, capacity
-from flowcheck_net.plan.programme import Component, Programme
-from flowcheck_net.plan.relax import lift, with_captures, without_refusal
+from flowcheck_net.plan.problem import Limit, PlanningProblem
+from flowcheck_net.plan.programme import Programme
+from flowcheck_net.plan.relax import (
+    Change,
+    allowing,
+    lift,
+    room_name,
+    solvable,
+    whole,
+    with_captures,
+    with_entries,
+    with_filters,
+    with_rooms,
+    with_sessions,
+    with_uplinks,
+)
+from flowcheck_net.plan.shopping import each, fitting_ports, in_gbits, more_ports, of_its_own
 
-_SPEEDS = (10, 25, 40, 50, 100, 200, 400, 800)
-"""Gbit/s of ports that exist."""
-_MOST_PORTS = 8
-"""More new capture ports than this on a switch are named as bandwidth, not as ports."""
-_OFFERS = [(1, gbps) for gbps in _SPEEDS] + [(count, _SPEEDS[-1]) for count in range(2, _MOST_PORTS + 1)]
-"""(count, Gbit/s)"""
 _ENDLESS = 10**9
 _SHOWN = 6
+_FASTEST = 800
+"""Gbit/s"""
 
 
 Rows = Callable[[Programme], dict[str, list[int]]]
@@ -37,17 +46,13 @@ class Shortage:
     detail: str
     """The limit with its numbers."""
     cure: str
+    change: Change | None = None
+    """The cure carried out; ``None``: it is in words only, and nobody has tried it."""
 
 
 def shortage(problem: PlanningProblem, limit: Limit) -> Shortage:
     """What is missing of ``limit``, given that lifting it makes ``problem`` solvable."""
     return _SHORTAGES[limit](problem, limit)
-
-
-def whole(problem: PlanningProblem) -> Programme:
-    """The programme of all rings at once."""
-    switches = tuple(limits.name for limits in problem.switches)
-    return formulate(problem, Component(tuple(range(len(problem.rings))), switches))
 
 
 def _least(problem: PlanningProblem, rows: Rows) -> tuple[dict[str, int], list[int]]:
@@ -106,66 +111,11 @@ def _bandwidth(problem: PlanningProblem, limit: Limit) -> Shortage:
         if problem.taps[tap].switch in needs:
             needs[problem.taps[tap].switch] += problem.taps[tap].rate
     words = [
-        f"{limit} at {s}: needs {_rate(needs[s])}, has {_rate(has[s])}"
-        + ("" if needs[s] > has[s] else f" in ports of which one is {_rate(amount)} too small")
+        f"{limit} at {s}: needs {in_gbits(needs[s])}, has {in_gbits(has[s])}"
+        + ("" if needs[s] > has[s] else f" in ports of which one is {in_gbits(amount)} too small")
         for s, amount in excess.items()
     ]
-    return Shortage(", ".join(words), _more_ports(problem, tuple(excess)))
-
-
-def _more_ports(problem: PlanningProblem, short: tuple[str, ...]) -> str:
-    """New capture ports that were tried and found to do: where it is short, or everywhere; as few as will do.
-
-    Of the speeds that the site has already; else one more a switch of the slowest speed that will do, else of the
-    fastest there is.
-    """
-    everywhere = tuple(sorted({capture.switch for capture in problem.captures}))
-    for switches in dict.fromkeys((short, everywhere)):
-        for offers in (*_of_the_site(problem, switches), _OFFERS):
-            first = bisect_left(
-                offers, True, key=lambda o: _solvable(_with(problem, dict.fromkeys(switches, o[0]), o[1]))
-            )
-            if first < len(offers):
-                count, gbps = offers[first]
-                return _shopping_list(problem, dict.fromkeys(switches, count), gbps)
-    return f"more capture bandwidth and the sessions for it on {_each(short)}"
-
-
-def _of_the_site(problem: PlanningProblem, switches: tuple[str, ...]) -> Iterator[list[tuple[int, int]]]:
-    """(count, Gbit/s) for each speed of the capture ports that are there, the slowest first."""
-    has = {capture.capacity for capture in problem.captures if capture.switch in switches and not capture.remote}
-    for gbps in _SPEEDS:
-        if capacity(gbps, problem.headroom) in has:
-            yield [(count, gbps) for count in range(1, _MOST_PORTS + 1)]
-
-
-def _with(problem: PlanningProblem, counts: dict[str, int], gbps: int) -> PlanningProblem:
-    for switch, count in counts.items():
-        problem = with_captures(problem, (switch,), gbps, count)
-    return problem
-
-
-def _shopping_list(problem: PlanningProblem, counts: dict[str, int], gbps: int) -> str:
-    """The same number everywhere will do: switch by switch, so many are left out as can be."""
-    for switch in counts:
-        while counts[switch] and _solvable(_with(problem, {**counts, switch: counts[switch] - 1}, gbps)):
-            counts[switch] -= 1
-    by_count: dict[int, list[str]] = {}
-    for switch, count in counts.items():
-        if count:
-            by_count.setdefault(count, []).append(switch)
-    return ", ".join(
-        (
-            f"one more {gbps}G capture port on {_each(names)}"
-            if n == 1
-            else f"{n} more {gbps}G capture ports on {_each(names)}"
-        )
-        for n, names in by_count.items()
-    )
-
-
-def _solvable(problem: PlanningProblem) -> bool:
-    return Solver(whole(problem)).minimise({}) is not None
+    return Shortage(", ".join(words), *more_ports(problem, tuple(excess)))
 
 
 def _sessions(problem: PlanningProblem, limit: Limit) -> Shortage:
@@ -173,7 +123,7 @@ def _sessions(problem: PlanningProblem, limit: Limit) -> Shortage:
     has = {str(limits.name): limits.max_sessions for limits in problem.switches}
     detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
     wanted = ", ".join(f"{more} more on {s}" for s, more in excess.items())
-    return Shortage(detail, f"mirror sessions: {wanted}")
+    return Shortage(detail, f"mirror sessions: {wanted}", lambda p: with_sessions(p, excess))
 
 
 def _sources(problem: PlanningProblem, limit: Limit) -> Shortage:
@@ -186,7 +136,9 @@ def _sources(problem: PlanningProblem, limit: Limit) -> Shortage:
     excess, _ = _least(problem, rows)
     has = {str(limits.name): limits.max_sources for limits in problem.switches}
     detail = ", ".join(f"{limit} at {s}: has {has[s]} a session, {more} too few" for s, more in excess.items())
-    return Shortage(detail, f"one more capture port, and with it a session, on {_each(excess)}")
+    cure = f"one more capture port of {_FASTEST}G{of_its_own(problem)}, and with it a session, on {each(excess)}"
+    new = tuple(excess)
+    return Shortage(detail, cure, lambda p: with_sessions(with_captures(p, new, _FASTEST, 1), dict.fromkeys(new, 1)))
 
 
 def _taps(problem: PlanningProblem, limit: Limit) -> Shortage:
@@ -197,7 +149,11 @@ def _taps(problem: PlanningProblem, limit: Limit) -> Shortage:
     used = sorted({tap for x, tap in refused.items() if values[x] > 0.5})
     shown = ", ".join(used[:_SHOWN]) + (f" and {len(used) - _SHOWN} more" if len(used) > _SHOWN else "")
     facts, cure = _REFUSED[limit]
-    return Shortage(f"{limit}: {facts.format(taps=shown)}", cure.format(taps=shown))
+
+    def change(before: PlanningProblem) -> PlanningProblem:
+        return with_filters(before, used) if limit is Limit.TENANT else allowing(before, limit, used)
+
+    return Shortage(f"{limit}: {facts.format(taps=shown)}", cure.format(taps=", ".join(used)), change)
 
 
 _REFUSED: dict[Limit, tuple[str, str]] = {
@@ -217,8 +173,8 @@ _REFUSED: dict[Limit, tuple[str, str]] = {
 def _capture(problem: PlanningProblem, limit: Limit) -> Shortage:
     """The fewest switches that would have to get a capture port."""
     load = _on_new_ports(lift(problem, limit), len(problem.captures))
-    detail = f"{limit}: {_each(load)} {'has' if len(load) == 1 else 'have'} none"
-    return Shortage(detail, ", ".join(f"{_port_for(problem, rate)} on {s}" for s, rate in load.items()))
+    detail = f"{limit}: {each(load)} {'has' if len(load) == 1 else 'have'} none"
+    return Shortage(detail, *fitting_ports(problem, load, of_its_own(problem), "new"))
 
 
 def _on_new_ports(problem: PlanningProblem, known: int) -> dict[str, int]:
@@ -238,37 +194,36 @@ def _on_new_ports(problem: PlanningProblem, known: int) -> dict[str, int]:
     return load
 
 
-def _port_for(problem: PlanningProblem, rate: int) -> str:
-    fitting = [gbps for gbps in _SPEEDS if capacity(gbps, problem.headroom) >= rate]
-    return f"a {fitting[0]}G capture port" if fitting else f"capture ports for {_rate(rate)} together"
-
-
 def _checkpoint_apart(problem: PlanningProblem, limit: Limit) -> Shortage:
     every = range(len(problem.captures))
     barred = sorted({problem.captures[c].node for ring in problem.rings for c in every if c not in ring.captures})
     detail = f"{limit}: {', '.join(barred)} shares a failure domain with hosts of these rings"
-    return Shortage(detail, "a checkpoint node in another failure domain, or checkpoint_apart: false in the policy")
+    cure = f"{', '.join(barred)} in another failure domain, or checkpoint_apart: false in the policy"
+    return Shortage(detail, cure, lambda p: lift(p, limit))
 
 
 def _copies_apart(problem: PlanningProblem, limit: Limit) -> Shortage:
     domains = sorted({domain for limits in problem.switches for domain in limits.apart})
     detail = f"{limit}: the hops of a ring can be watched in too few of the failure domains {', '.join(domains)}"
-    return Shortage(detail, "fewer globs under copies_apart, or hosts and capture ports in more of these domains")
+    cure = "fewer globs under copies_apart, or hosts and capture ports in more of these domains"
+    return Shortage(detail, cure, lambda p: lift(p, limit))
 
 
 def _rooms(problem: PlanningProblem, limit: Limit) -> Shortage:
     excess, _ = _least(problem, lambda programme: {name: [row] for name, row in programme.rooms.items()})
-    has = {f"{s.name} ({room.name})": room.most for s in problem.switches for room in s.rooms}
+    has = {room_name(s, room): room.most for s in problem.switches for room in s.rooms}
     detail = ", ".join(f"{limit} at {name}: needs {has[name] + more}, has {has[name]}" for name, more in excess.items())
     wanted = ", ".join(f"{more} more at {name}" for name, more in excess.items())
-    return Shortage(detail, f"room for mirror sessions: {wanted}")
+    return Shortage(detail, f"room for mirror sessions: {wanted}", lambda p: with_rooms(p, excess))
 
 
 def _filters(problem: PlanningProblem, limit: Limit) -> Shortage:
     excess, _ = _least(problem, lambda programme: {switch: [row] for switch, row in programme.entries.items()})
     has = {str(s.name): s.filter_entries or 0 for s in problem.switches}
     detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
-    return Shortage(detail, ", ".join(f"room for {has[s] + more} address pairs on {s}" for s, more in excess.items()))
+    entries = {s: has[s] + more for s, more in excess.items()}
+    wanted = ", ".join(f"room for {pairs} address pairs on {s}" for s, pairs in entries.items())
+    return Shortage(detail, wanted, lambda p: with_entries(p, entries))
 
 
 def _uplink(problem: PlanningProblem, limit: Limit) -> Shortage:
@@ -278,10 +233,10 @@ def _uplink(problem: PlanningProblem, limit: Limit) -> Shortage:
 
     excess, _ = _least(problem, rows)
     has = {budget.name: budget.capacity for budget in problem.budgets}
-    words = {name: f"needs {_rate(has[name] + more)}, has {_rate(has[name])}" for name, more in excess.items()}
+    words = {name: f"needs {in_gbits(has[name] + more)}, has {in_gbits(has[name])}" for name, more in excess.items()}
     detail = ", ".join(f"{limit} at {name}: {text}" for name, text in words.items())
-    wanted = ", ".join(f"{_rate(has[name] + more)} of {name}" for name, more in excess.items())
-    return Shortage(detail, f"a larger uplink_share in the policy ({wanted})")
+    wanted = ", ".join(f"{in_gbits(has[name] + more)} of {name}" for name, more in excess.items())
+    return Shortage(detail, f"a larger uplink_share in the policy ({wanted})", lambda p: with_uplinks(p, excess))
 
 
 def _foreign(problem: PlanningProblem, limit: Limit) -> Shortage:
@@ -291,10 +246,11 @@ def _foreign(problem: PlanningProblem, limit: Limit) -> Shortage:
     needed = sorted({*needed, *(s.name for s in problem.switches if s.foreign)})
     for name in tuple(needed):
         kept = [other for other in needed if other != name]
-        if _solvable(_only_there(problem, free, set(kept))):
+        if solvable(_only_there(problem, free, set(kept))):
             needed = kept
-    detail = f"{limit}: sessions of others on {_each(needed)} take what is needed"
-    return Shortage(detail, f"ask the owners of the other mirror sessions on {_each(needed)} to end or move them")
+    detail = f"{limit}: sessions of others on {each(needed)} take what is needed"
+    cure = f"ask the owners of the other mirror sessions on {each(needed)} to end or move them"
+    return Shortage(detail, cure, lambda p: _only_there(p, lift(p, limit), set(needed)))
 
 
 def _only_there(problem: PlanningProblem, free: PlanningProblem, switches: set[SwitchName]) -> PlanningProblem:
@@ -335,19 +291,19 @@ def _survive(problem: PlanningProblem, limit: Limit) -> Shortage:
     lost = [name for name, column in slack.items() if values[column] > 0.5]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     detail = f"{limit}: not complete any more: {', '.join(lost[:_SHOWN])}{more}"
-    return Shortage(detail, _another_node(problem))
+    return Shortage(detail, *_another_node(problem))
 
 
-def _another_node(problem: PlanningProblem) -> str:
+def _another_node(problem: PlanningProblem) -> tuple[str, Change | None]:
     """The fewest capture ports of one more checkpoint node that would do; in words only where none of it would."""
     switches = tuple(sorted({tap.switch for tap in problem.taps}))
-    lifted = with_captures(without_refusal(problem, Limit.CAPTURE), switches, None, 1)
+    lifted = with_captures(problem, switches, None, 1, "another")
     try:
         load = _on_new_ports(lifted, len(problem.captures))
     except PlanError:
-        return "capture ports of two more checkpoint nodes, on switches that these rings cross"
-    ports = ", ".join(f"{_port_for(problem, rate)} on {switch}" for switch, rate in load.items())
-    return f"another checkpoint node with {ports}"
+        return "capture ports of two more checkpoint nodes, on switches that these rings cross", None
+    ports, change = fitting_ports(problem, load, "", "another")
+    return f"another checkpoint node with {ports}", change
 
 
 _SHORTAGES: dict[Limit, Callable[[PlanningProblem, Limit], Shortage]] = {
@@ -369,12 +325,3 @@ _SHORTAGES: dict[Limit, Callable[[PlanningProblem, Limit], Shortage]] = {
     Limit.SHARING: _sharing,
     Limit.SURVIVE: _survive,
 }
-
-
-def _each(switches: Iterable[str]) -> str:
-    named = list(switches)
-    return named[0] if len(named) == 1 else f"each of {', '.join(named)}"
-
-
-def _rate(mbps: int) -> str:
-    return f"{mbps // 1000}G" if mbps % 1000 == 0 else f"{mbps / 1000:.1f}G"
