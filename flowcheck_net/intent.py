@@ -3,8 +3,8 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from flowcheck_net.ids import Address, PortName, SessionName, SwitchName
@@ -67,21 +67,103 @@ class Step:
     """The whole session, also for a delete, so that the journal says what was there."""
 
 
+class RemarkKind(StrEnum):
+    """What makes a session less than a whole copy of its sources, or puts that in doubt."""
+
+    SAMPLING = "sampling"
+    """Only one packet in so many is copied."""
+    TRUNCATION = "truncation"
+    """Copies are cut short."""
+    FILTER = "filter"
+    """The session has a filter that our words do not have: it copies less than it says."""
+    INACTIVE = "inactive"
+    """Configured, and not working."""
+    DESTINATION_DOWN = "destination down"
+    NO_NEXT_HOP = "no next hop"
+    """Copies are encapsulated, and the switch knows no way to their address."""
+    SOURCE_DOWN = "source down"
+    """A watched port has no link: nothing to copy now."""
+    POLICER = "policer"
+    """Copies above some rate are dropped."""
+    RESERVED_PORT = "reserved port"
+    """The destination is in use for something else as well, or the switch keeps it for itself."""
+    OTHER = "other"
+    """What the driver read and does not understand. Never left out: unknown does not become fine."""
+
+    @property
+    def incomplete(self) -> bool:
+        """True: copies are certainly missing while this stands. False: it depends, on rate, link or meaning."""
+        return self in _CERTAIN
+
+
+_CERTAIN = frozenset(
+    {
+        *(RemarkKind.SAMPLING, RemarkKind.TRUNCATION, RemarkKind.FILTER),
+        *(RemarkKind.INACTIVE, RemarkKind.DESTINATION_DOWN, RemarkKind.NO_NEXT_HOP),
+    }
+)
+
+
+_NO_SESSION = SessionName("")
+_NO_PORT = PortName("")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Remark:
+    """Something that a driver saw while it read, which is no part of the configuration that we write."""
+
+    kind: RemarkKind
+    text: str
+    """In plain words, with the numbers: ``1 packet in 1024``. No secrets."""
+    session: SessionName = _NO_SESSION
+    """The session that it is about; empty: a port, or the whole switch."""
+    port: PortName = _NO_PORT
+    """The port that it is about; empty: the session as a whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """The mirror sessions of a switch: ours, and everybody else's (which nothing may change)."""
+    """The mirror sessions of a switch: ours, and everybody else's (which nothing may change).
+
+    Two states are equal when their sessions are; what a driver noticed beside them takes no part.
+    """
 
     owned: tuple[MirrorSession, ...]
     foreign: tuple[MirrorSession, ...]
+    remarks: tuple[Remark, ...] = field(default=(), compare=False)
+    """About our sessions and their ports. Foreign sessions are not judged."""
+    restart_mark: str = field(default="", compare=False)
+    """Changes when the switch restarted or was upgraded (boot id, start time, firmware); empty: not known."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "owned", tuple(sorted(self.owned)))
         object.__setattr__(self, "foreign", tuple(sorted(self.foreign)))
+        object.__setattr__(self, "remarks", tuple(sorted(set(self.remarks))))
 
     def digest(self) -> str:
         """SHA-256 (hex) of our own sessions: the guard of a rollback."""
         text = json.dumps([asdict(s) for s in self.owned], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionSource:
+    """One source of one session: an observation point as the switch knows it."""
+
+    session: SessionName
+    source: MirrorSource
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Packet counts at one moment. What the switch cannot count is left out: unknown is not 0."""
+
+    sessions: Mapping[SessionName, int] = field(default_factory=dict)
+    """Copies that each of our sessions made since it was created (or since the switch last forgot)."""
+    sources: Mapping[SessionSource, int] = field(default_factory=dict)
+    """Copies of each source alone, where the switch counts them apart: the count at an observation point."""
+    ports: Mapping[MirrorSource, int] = field(default_factory=dict)
+    """All packets that passed a watched port in a direction, mirrored or not: the port's own counter."""
 
 
 class Counted(StrEnum):
@@ -150,12 +232,16 @@ def is_owned(name: str, job: str) -> bool:
     return match is not None and match["job"] == job
 
 
-def split_state(sessions: Iterable[MirrorSession], job: str) -> SwitchState:
-    """Sort all sessions of a switch into ours and foreign ones."""
+def split_state(
+    sessions: Iterable[MirrorSession], job: str, *, remarks: Iterable[Remark] = (), restart_mark: str = ""
+) -> SwitchState:
+    """Sort all sessions of a switch into ours and foreign ones; remarks on foreign ones are left out."""
     every = tuple(sessions)
     return SwitchState(
         owned=tuple(s for s in every if is_owned(s.name, job)),
         foreign=tuple(s for s in every if not is_owned(s.name, job)),
+        remarks=tuple(r for r in remarks if not r.session or is_owned(r.session, job)),
+        restart_mark=restart_mark,
     )
 
 

@@ -86,6 +86,6 @@ def _verify(wish: Wish, job: str, reach: Reach) -> SwitchVerdict:
     return SwitchVerdict(
         switch=name,
         differences=tuple(sorted([*differences(name, job, wish.wanted, state.owned), *in_the_way])),
-        counts=tuple(SessionCount(s, counters.get(s.name)) for s in wish.wanted),
+        counts=tuple(SessionCount(s, counters.sessions.get(s.name)) for s in wish.wanted),
         foreign=len(state.foreign),
     )

@@ -1,10 +1,10 @@
 """The driver protocol: all that the rest of the program may ask of a switch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
-from flowcheck_net.ids import SessionName
-from flowcheck_net.intent import Capabilities, Step, SwitchState
+from flowcheck_net.intent import Capabilities, Counters, Step, SwitchState
 
 
 class Driver(Protocol):
@@ -27,19 +27,28 @@ class Driver(Protocol):
         ...
 
     def read(self) -> SwitchState:
-        """Every mirror session of the switch as it is now, ours and foreign ones."""
+        """Every mirror session of the switch as it is now, ours and foreign ones, with what the driver remarks."""
+        ...
+
+    def hold(self) -> AbstractContextManager[None]:
+        """The switch's own lock against other writers, held inside the block; a null context where it has none.
+
+        It does not wait: entering raises ``Rejected``, which names the holder where the switch tells, while another one
+        has it. It is gone when the block or the connection ends, however that comes about. Not reentrant.
+        """
         ...
 
     def write(self, steps: Sequence[Step]) -> None:
         """Make all steps effective, in order.
 
         Raises:
-            Rejected: nothing was changed. Also for a step on a session that is not ours, before anything is sent.
+            Rejected: nothing was changed. Also for a step on a session that is not ours, before anything is sent, and
+                while another one holds the switch.
             PartialWrite: exactly the first ``done`` steps are in effect.
             StateUnknown: any part of the steps may be in effect, one of them perhaps by half.
         """
         ...
 
-    def counters(self) -> Mapping[SessionName, int]:
-        """Packets mirrored by each of our sessions; a session whose count the switch cannot give is left out."""
+    def counters(self) -> Counters:
+        """What each of our sessions mirrored, and what passed the ports that they watch."""
         ...

@@ -8,28 +8,31 @@ the switch's platform. The file may be written by hand to hold foreign sessions 
      "sessions": [{"name": "netops-span",
                    "sources": [{"port": "Ethernet7", "direction": "rx"}],
                    "destination": "Ethernet48",
-                   "filters": [],
-                   "packets": 0}],
+                   "filters": []}],
+     "remarks": [{"kind": "sampling", "text": "1 packet in 16", "session": "fcn-gpt-0"}],
+     "restart_mark": "boot-1",
      "destination_exclusive": false,
      "latency": 0.0,
      "faults": [{"call": "write", "kind": "lost_after", "step": 1, "skip": 0, "times": 1}]}
 
 Only ``version`` and ``sessions`` are needed. A session whose name is not ``fcn-<job>-<number>`` of the job at hand is
-foreign. ``latency`` is in seconds a call. For ``faults`` see ``fake_device.Fault``.
+foreign. A remark on a session shows while that session is there. ``latency`` is in seconds a call. For ``faults`` see
+``fake_device.Fault``. The switch itself adds what it counted (``copies`` of a session, ``ports``).
 """
 
+import os
 import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Never, Self
 
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind, Refused
 from flowcheck_net.drivers.fake_store import FileStore, Store
 from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, PlanError, Rejected, StateUnknown
-from flowcheck_net.ids import SessionName, SwitchName
-from flowcheck_net.intent import Capabilities, Step, SwitchAddress, SwitchState, is_owned, split_state
+from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import Capabilities, Counters, Step, SwitchAddress, SwitchState, is_owned, split_state
 
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -58,6 +61,7 @@ class FakeDriver:
         self._job = job
         self._store = store
         self._connected = False
+        self._holding = False
 
     def __enter__(self) -> Self:
         self._connected = True
@@ -77,7 +81,13 @@ class FakeDriver:
         """All sessions."""
         self._call(Call.READ)
         with self._store.transaction() as switch:
-            return split_state(switch.sessions.values(), self._job)
+            return split_state(
+                switch.sessions.values(), self._job, remarks=switch.seen(), restart_mark=switch.restart_mark
+            )
+
+    def hold(self) -> AbstractContextManager[None]:
+        """The switch's lock; see ``Driver.hold``."""
+        return self._hold()
 
     def write(self, steps: Sequence[Step]) -> None:
         """Carry out the steps one by one; see ``Driver.write``."""
@@ -85,6 +95,31 @@ class FakeDriver:
             if not is_owned(step.session.name, self._job):
                 raise Rejected(self._switch, f"{step.session.name} is not a session of job {self._job}")
         fault = self._call(Call.WRITE)
+        with nullcontext() if self._holding else self._store.hold(f"job {self._job}, process {os.getpid()}"):
+            self._carry_out(steps, fault)
+
+    def counters(self) -> Counters:
+        """Packets of each of our sessions and of each of their sources, and of the ports that they watch."""
+        self._call(Call.COUNTERS)
+        with self._store.transaction() as switch:
+            ours = [s for s in switch.sessions.values() if is_owned(s.name, self._job)]
+            return Counters(
+                sessions={s.name: switch.packets(s.name) for s in ours},
+                sources={place: count for place, count in switch.copies.items() if is_owned(place.session, self._job)},
+                ports={source: switch.ports.get(source, 0) for s in ours for source in s.sources},
+            )
+
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        self._call(Call.HOLD)
+        with self._store.hold(f"job {self._job}, process {os.getpid()}"):
+            self._holding = True
+            try:
+                yield
+            finally:
+                self._holding = False
+
+    def _carry_out(self, steps: Sequence[Step], fault: Fault | None) -> None:
         struck = min(fault.step, len(steps) - 1) if fault else -1
         for index, step in enumerate(steps):
             if fault and index == struck:
@@ -94,12 +129,6 @@ class FakeDriver:
                     switch.carry_out(step)
             except Refused as refusal:
                 self._refuse(index, step, str(refusal))
-
-    def counters(self) -> Mapping[SessionName, int]:
-        """Packets of each of our sessions."""
-        self._call(Call.COUNTERS)
-        with self._store.transaction() as switch:
-            return {name: count for name, count in switch.packets.items() if is_owned(name, self._job)}
 
     def _must_be_connected(self, call: str) -> None:
         if not self._connected:

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from flowcheck_net.ids import PortName, SessionName
-from flowcheck_net.intent import Capabilities, Direction, FlowFilter, MirrorSession, MirrorSource, Step, StepKind
+from flowcheck_net.intent import (
+    Capabilities,
+    Direction,
+    FlowFilter,
+    MirrorSession,
+    MirrorSource,
+    Remark,
+    SessionSource,
+    Step,
+    StepKind,
+)
 
 
 class Refused(Exception):
@@ -20,6 +30,7 @@ class Call(StrEnum):
 
     CONNECT = "connect"
     READ = "read"
+    HOLD = "hold"
     WRITE = "write"
     COUNTERS = "counters"
 
@@ -66,8 +77,13 @@ class FakeSwitch:
     name: str
     limits: Capabilities
     sessions: dict[SessionName, MirrorSession] = field(default_factory=dict)
-    packets: dict[SessionName, int] = field(default_factory=dict)
-    """Packets mirrored by each session since it was created."""
+    copies: dict[SessionSource, int] = field(default_factory=dict)
+    """Packets that each source of each session mirrored since the session was created."""
+    ports: dict[MirrorSource, int] = field(default_factory=dict)
+    """Packets that passed each port in each direction."""
+    remarks: list[Remark] = field(default_factory=list)
+    """What a driver notices beside the sessions; those on a session show while it is there."""
+    restart_mark: str = "boot-1"
     faults: list[Fault] = field(default_factory=list)
     destination_exclusive: bool = False
     """May a port be the destination of one session only?"""
@@ -85,21 +101,36 @@ class FakeSwitch:
         """Add a session with its packet count at 0; raises Refused."""
         if complaint := self._complaint(session):
             raise Refused(complaint)
-        self.sessions[session.name] = session
-        self.packets[session.name] = 0
+        self._install(session)
 
     def delete(self, name: SessionName) -> None:
         """Remove a session, whoever owns it; raises Refused where there is none."""
         if name not in self.sessions:
             raise Refused(f"no mirror session {name}")
-        del self.sessions[name]
-        del self.packets[name]
+        self._forget(self.sessions.pop(name))
 
     def carry_out_half(self, step: Step) -> None:
         """Leave the session of ``step`` with its last source missing, as a create or delete cut in two does."""
         part = replace(step.session, sources=step.session.sources[:-1])
-        self.sessions[part.name] = part
-        self.packets[part.name] = 0
+        if part.name in self.sessions:
+            self._forget(self.sessions[part.name])
+        self._install(part)
+
+    def restart(self, mark: str, *, keep: bool = True) -> None:
+        """Start again: counters at 0, sessions from the saved configuration or (``keep=False``) none of anybody's."""
+        self.restart_mark = mark
+        self.ports.clear()
+        self.copies = dict.fromkeys(self.copies, 0)
+        for name in () if keep else tuple(self.sessions):
+            self.delete(name)
+
+    def packets(self, name: SessionName) -> int:
+        """Packets mirrored by a session since it was created."""
+        return sum(count for place, count in self.copies.items() if place.session == name)
+
+    def seen(self) -> list[Remark]:
+        """The remarks that stand now."""
+        return [r for r in self.remarks if not r.session or r.session in self.sessions]
 
     def offer(
         self, port: PortName, direction: Direction, packets: int, flow: FlowFilter | None = None
@@ -118,8 +149,9 @@ class FakeSwitch:
             for s in self.sessions.values()
             if source in s.sources and (not s.filters or flow in s.filters)
         }
+        self.ports[source] = self.ports.get(source, 0) + packets
         for name, count in copies.items():
-            self.packets[name] += count
+            self.copies[SessionSource(name, source)] += count
         return copies
 
     def strike(self, call: Call) -> Fault | None:
@@ -136,6 +168,14 @@ class FakeSwitch:
                 del self.faults[index]
             return fault
         return None
+
+    def _install(self, session: MirrorSession) -> None:
+        self.sessions[session.name] = session
+        self.copies.update((SessionSource(session.name, source), 0) for source in session.sources)
+
+    def _forget(self, session: MirrorSession) -> None:
+        for source in session.sources:
+            del self.copies[SessionSource(session.name, source)]
 
     def _complaint(self, session: MirrorSession) -> str:
         checks = (self._table_complaint(session), self._limit_complaint(session), self._port_complaint(session))

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from flowcheck_net.drivers.fake_device import Call, FakeSwitch, Fault, FaultKind
 from flowcheck_net.drivers.session_json import items, mapping, number, session_from_json, session_to_json, text
-from flowcheck_net.errors import ConnectError
-from flowcheck_net.ids import SwitchName
-from flowcheck_net.intent import Capabilities
+from flowcheck_net.errors import ConnectError, Rejected
+from flowcheck_net.ids import PortName, SessionName, SwitchName
+from flowcheck_net.intent import Capabilities, Direction, MirrorSource, Remark, RemarkKind, SessionSource
 
 FILE_VERSION = 1
 MOST_LATENCY = 60
@@ -31,6 +31,10 @@ class Store(Protocol):
         """The switch, alone; changes hold from the end of the block, unless it raises."""
         ...
 
+    def hold(self, who: str) -> AbstractContextManager[None]:
+        """The device's lock for ``who``, without waiting; raises Rejected, naming the holder."""
+        ...
+
 
 @dataclass(slots=True)
 class MemoryStore:
@@ -38,12 +42,25 @@ class MemoryStore:
 
     switch: FakeSwitch
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _held: threading.Lock = field(default_factory=threading.Lock)
+    _holder: str = ""
 
     @contextmanager
     def transaction(self) -> Iterator[FakeSwitch]:
         """The switch itself, under a lock."""
         with self._lock:
             yield self.switch
+
+    @contextmanager
+    def hold(self, who: str) -> Iterator[None]:
+        """Until the block ends."""
+        if not self._held.acquire(blocking=False):
+            raise _held_by(self.switch.name, self._holder)
+        self._holder = who
+        try:
+            yield
+        finally:
+            self._held.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,30 @@ class FileStore:
             if after != before:
                 self._replace(after)
 
+    @contextmanager
+    def hold(self, who: str) -> Iterator[None]:
+        """Until the block or the process ends: the kernel drops a dead process's lock as a device drops a session's.
+
+        Raises:
+            Rejected: another one holds the switch.
+            ConnectError: there is no place for the lock.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self.path.with_suffix(".held").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise ConnectError(self.name, f"no place for a fake switch: {error}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                lock.seek(0)
+                raise _held_by(self.name, lock.read().strip()) from error
+            lock.truncate(0)
+            lock.write(f"{who}\n")
+            lock.flush()
+            yield
+
     def _read(self) -> str | None:
         try:
             return self.path.read_text(encoding="utf-8")
@@ -98,13 +139,30 @@ class FileStore:
             raise ConnectError(self.name, f"{self.path} cannot be written: {error}") from error
 
 
+def _held_by(switch: str, holder: str) -> Rejected:
+    return Rejected(switch, f"locked by {holder or 'another user'}", hint="wait until it has ended, then try again")
+
+
 def switch_to_json(switch: FakeSwitch) -> str:
     """The file's text: canonical, sessions in the order of their creation."""
     value = {
         "version": FILE_VERSION,
         "destination_exclusive": switch.destination_exclusive,
         "latency": switch.latency,
-        "sessions": [{**session_to_json(s), "packets": switch.packets[s.name]} for s in switch.sessions.values()],
+        "restart_mark": switch.restart_mark,
+        "sessions": [
+            {
+                **session_to_json(s),
+                "copies": [
+                    _count_to_json(source, switch.copies[SessionSource(s.name, source)]) for source in s.sources
+                ],
+            }
+            for s in switch.sessions.values()
+        ],
+        "ports": [_count_to_json(source, count) for source, count in sorted(switch.ports.items())],
+        "remarks": [
+            {"kind": r.kind.value, "text": r.text, "session": r.session, "port": r.port} for r in switch.remarks
+        ],
         "faults": [
             {"call": f.call.value, "kind": f.kind.value, "step": f.step, "skip": f.skip, "times": f.times}
             for f in switch.faults
@@ -119,7 +177,7 @@ def switch_from_json(content: str, name: SwitchName, limits: Capabilities) -> Fa
         json.loads(content),
         "file",
         required={"version", "sessions"},
-        optional={"destination_exclusive", "latency", "faults"},
+        optional={"destination_exclusive", "latency", "faults", "ports", "remarks", "restart_mark"},
     )
     if raw["version"] != FILE_VERSION or isinstance(raw["version"], bool):
         raise ValueError(f"version {raw['version']!r}, this program reads {FILE_VERSION}")
@@ -130,14 +188,20 @@ def switch_from_json(content: str, name: SwitchName, limits: Capabilities) -> Fa
     switch = FakeSwitch(name, limits, destination_exclusive=exclusive, latency=float(latency))
     for entry in items(raw["sessions"], "sessions"):
         fields = dict(
-            mapping(entry, "session", required={"name"}, optional={"sources", "destination", "filters", "packets"})
+            mapping(entry, "session", required={"name"}, optional={"sources", "destination", "filters", "copies"})
         )
-        packets = number(fields.pop("packets", 0), "packets")
+        copies = [_count(each) for each in items(fields.pop("copies", []), "copies")]
         session = session_from_json(fields)
+        switch.copies.update((SessionSource(session.name, source), 0) for source in session.sources)
+        if stray := [source for source, _ in copies if source not in session.sources]:
+            raise ValueError(f"copies of {stray[0].port} {stray[0].direction}, which is no source of {session.name}")
+        switch.copies.update((SessionSource(session.name, source), count) for source, count in copies)
         if session.name in switch.sessions:
             raise ValueError(f"session {session.name} is there twice")
         switch.sessions[session.name] = session
-        switch.packets[session.name] = packets
+    switch.restart_mark = text(raw.get("restart_mark", switch.restart_mark), "restart_mark")
+    switch.ports.update(_count(entry) for entry in items(raw.get("ports", []), "ports"))
+    switch.remarks.extend(_remark(entry) for entry in items(raw.get("remarks", []), "remarks"))
     switch.faults.extend(_fault(entry) for entry in items(raw.get("faults", []), "faults"))
     return switch
 
@@ -151,3 +215,23 @@ def _fault(value: object) -> Fault:
         skip=number(raw.get("skip", 0), "fault skip"),
         times=number(raw.get("times", 1), "fault times"),
     )
+
+
+def _remark(value: object) -> Remark:
+    raw = mapping(value, "remark", required={"kind", "text"}, optional={"session", "port"})
+    session, port = raw.get("session", ""), raw.get("port", "")
+    if not isinstance(session, str) or not isinstance(port, str):
+        raise ValueError("session and port of a remark are names, or empty")
+    return Remark(
+        RemarkKind(text(raw["kind"], "remark kind")), text(raw["text"], "remark"), SessionName(session), PortName(port)
+    )
+
+
+def _count_to_json(source: MirrorSource, packets: int) -> dict[str, object]:
+    return {"port": source.port, "direction": source.direction.value, "packets": packets}
+
+
+def _count(value: object) -> tuple[MirrorSource, int]:
+    raw = mapping(value, "count", required={"port", "direction", "packets"})
+    source = MirrorSource(PortName(text(raw["port"], "port")), Direction(text(raw["direction"], "direction")))
+    return source, number(raw["packets"], "packets")

@@ -67,17 +67,18 @@ def write(rig: FakeRig, steps: list[Step]) -> None:
         driver.write(steps)
 
 
-def test_the_protocol_has_six_members_and_the_driver_their_signatures(rig: FakeRig):
+def test_the_protocol_has_seven_members_and_the_driver_their_signatures(rig: FakeRig):
     members = [n for n, m in vars(Driver).items() if inspect.isfunction(m) and n != "__init__" and "no_init" not in n]
     assert sorted(set(members) - {"__subclasshook__"}) == [
         "__enter__",
         "__exit__",
         "capabilities",
         "counters",
+        "hold",
         "read",
         "write",
     ]
-    for name in ("capabilities", "counters", "read", "write", "__exit__"):
+    for name in ("capabilities", "counters", "hold", "read", "write", "__exit__"):
         ours, theirs = inspect.signature(getattr(rig.driver_class, name)), inspect.signature(getattr(Driver, name))
         assert ours == theirs, name
 
@@ -197,4 +198,4 @@ def test_counters_count_the_packets_of_the_sources_and_of_nothing_else(rig: Fake
     rig.traffic("Ethernet3", "tx", 100)
     rig.traffic("Ethernet7", "rx", 1000)
     with rig.open() as driver:
-        assert driver.counters() == {"fcn-gpt-0": 7, "fcn-gpt-2": 0}
+        assert driver.counters().sessions == {"fcn-gpt-0": 7, "fcn-gpt-2": 0}

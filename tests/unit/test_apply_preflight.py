@@ -35,7 +35,6 @@ def test_preflight_says_exactly_what_the_switch_will_say(wanted, foreign, limits
     switch = FakeSwitch("leaf1", limits)
     # Foreign sessions are there already, whatever our limits say about them.
     switch.sessions = {s.name: s for s in foreign}
-    switch.packets = dict.fromkeys(switch.sessions, 0)
     shared = any(ours.destination == theirs.destination for ours in wanted for theirs in foreign)
     try:
         for each in wanted:

@@ -9,8 +9,8 @@ import pytest
 from flowcheck_net.drivers.fake_device import Call, FakeSwitch, Fault, FaultKind, Refused
 from flowcheck_net.drivers.fake_store import FileStore, switch_from_json, switch_to_json
 from flowcheck_net.errors import ConnectError
-from flowcheck_net.ids import Address, PortName, SwitchName
-from flowcheck_net.intent import Capabilities, Direction, FlowFilter
+from flowcheck_net.ids import Address, PortName, SessionName, SwitchName
+from flowcheck_net.intent import Capabilities, Direction, FlowFilter, MirrorSource, Remark, RemarkKind
 from tests.doubles.switches import FOREIGN, LIMITS, FakeFabric, session
 
 RX_ONLY = Capabilities("small", 2, 3, frozenset({Direction.RX}), filters=False, source_in_many_sessions=True)
@@ -69,7 +69,12 @@ def test_offered_packets_are_copied_by_port_direction_and_filter():
     assert device.offer(PortName("Ethernet2"), Direction.RX, 4, flow) == {"narrow": 4}
     assert device.offer(PortName("Ethernet2"), Direction.RX, 4, back) == {}
     assert device.offer(PortName("Ethernet2"), Direction.RX, 4) == {}
-    assert device.packets == {"netops-span": 0, "plain": 3, "narrow": 4}
+    assert [device.packets(name) for name in device.sessions] == [0, 3, 4]
+    assert device.ports == {
+        MirrorSource(PortName("Ethernet1"), Direction.RX): 3,
+        MirrorSource(PortName("Ethernet1"), Direction.TX): 3,
+        MirrorSource(PortName("Ethernet2"), Direction.RX): 12,
+    }
 
 
 def test_the_fault_script_skips_strikes_and_ends():
@@ -91,6 +96,8 @@ def test_the_file_holds_everything():
     device.create(session("s", "Ethernet1:rx", filters=[("10.0.0.1", "10.0.0.2")]))
     device.offer(PortName("Ethernet7"), Direction.RX, 9)
     device.faults.append(Fault(Call.WRITE, FaultKind.LOST_AFTER, step=1, skip=2, times=3))
+    device.remarks.append(Remark(RemarkKind.SAMPLING, "1 packet in 16", session=SessionName("s")))
+    device.restart_mark = "boot-7"
     device.latency = 0.25
     assert switch_from_json(switch_to_json(device), SwitchName("leaf1"), LIMITS) == device
 
@@ -116,6 +123,9 @@ def test_the_example_of_the_docstring_is_a_fake_switch():
         '{"version": 1, "sessions": [], "colour": 1}',
         '{"version": 1, "sessions": [{"name": "x"}]}',
         '{"version": 1, "sessions": [{"name": "x","destination": "e","sources": [{"port": "f", "direction": "up"}]}]}',
+        '{"version": 1, "sessions": [{"name": "x", "destination": "e", "sources": [], "copies": '
+        '[{"port": "f", "direction": "rx", "packets": 1}]}]}',
+        '{"version": 1, "sessions": [], "remarks": [{"kind": "a feeling", "text": "bad"}]}',
         '{"version": 1, "sessions": [], "faults": [{"call": "read", "kind": "half"}]}',
         '{"version": 1, "sessions": [], "faults": [{"call": "write", "kind": "half", "step": -1}]}',
     ],
@@ -151,7 +161,7 @@ def test_users_of_one_file_do_not_overwrite_each_other(tmp_path: Path):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(pass_packets, range(4)))
     with FakeFabric(tmp_path).store("leaf1").transaction() as device:
-        assert device.packets == {"netops-span": 100}
+        assert device.packets(FOREIGN.name) == 100
 
 
 def test_latency_is_slept_a_call(monkeypatch: pytest.MonkeyPatch):
@@ -175,6 +185,16 @@ def test_names_in_the_file_are_those_of_the_intent(tmp_path: Path):
             "sources": [{"port": "Ethernet7", "direction": "rx"}],
             "destination": "Ethernet48",
             "filters": [],
-            "packets": 0,
+            "copies": [{"port": "Ethernet7", "direction": "rx", "packets": 0}],
         }
     ]
+
+
+def test_a_restart_clears_counts_and_perhaps_the_sessions():
+    device = switch()
+    device.offer(PortName("Ethernet7"), Direction.RX, 9)
+    device.restart("boot-2")
+    assert (device.restart_mark, device.packets(FOREIGN.name), device.ports) == ("boot-2", 0, {})
+    assert list(device.sessions.values()) == [FOREIGN]
+    device.restart("boot-3", keep=False)
+    assert not device.sessions
