@@ -4,15 +4,16 @@ SHELL := /bin/sh
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
 READY := .venv/.ready
+FUZZ_SECONDS ?= 60
 ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
 UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS UBSAN_OPTIONS
 # meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz bench clean
+.PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz fuzz-corpus bench clean
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(READY) ## virtual environment with everything, C core built
 
@@ -25,7 +26,7 @@ $(READY): pyproject.toml constraints.txt meson.build
 demo: setup ## the main job on the shipped examples: plan, apply, synthesize, replay, audit, report
 	$(BIN)/flowcheck-net demo --output build/demo
 
-test: lint type contracts test-c fuzz test-py ## every gate and every test
+test: lint type contracts test-c fuzz-corpus test-py ## every gate and every test
 
 lint: setup ## ruff: style and format (changes nothing)
 	$(BIN)/ruff check .
@@ -57,8 +58,13 @@ build/asan/build.ninja: meson.build $(READY)
 test-c: setup build/asan/build.ninja ## cmocka tests of the C core under ASan and UBSan
 	$(BIN)/meson test -C build/asan --suite core --print-errorlogs
 
-fuzz: setup build/asan/build.ninja ## replay the fuzz corpus under ASan and UBSan
+fuzz-corpus: setup build/asan/build.ninja ## replay the fuzz corpora under ASan and UBSan
 	$(BIN)/meson test -C build/asan --suite fuzz --print-errorlogs
+
+fuzz: setup ## run every fuzz target for FUZZ_SECONDS=60 (make fuzz FUZZ_TARGETS=frame runs one)
+	@if command -v clang >/dev/null; then receiver/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS); else \
+	    echo "clang is not installed (apt-get install clang): the corpora are replayed, nothing new is tried"; \
+	    $(MAKE) --no-print-directory fuzz-corpus; fi
 
 bench: setup ## measure beside peers, write build/bench.json (make bench ONLY=name runs one)
 	$(BIN)/python -m tests.bench $(ONLY)
