@@ -93,7 +93,7 @@ _MISSING = _layout("struct fck_missing", "position", "packets", "first_psn", "la
 _GAP = _layout("struct fck_gap", "position", "packets", "filled", "first_psn", "last_psn")
 _MESSAGE = _layout(
     "struct fck_message",
-    *("position", "bytes", "packets", "expected_packets", "immediate", "ll_flag"),
+    *("position", "bytes", "packets", "expected_packets", "immediate", "ll_flag", "icrc_sum"),
     *("first_time", "last_time", "first_psn", "opcode"),
 )
 
@@ -301,7 +301,8 @@ def _tunnel_order(tunnel: Tunnel) -> tuple[Address, TunnelKind, int]:
 
 
 def _message(row: tuple[int, ...]) -> Message:
-    position, size, packets, expected, immediate, ll_flag, first_time, last_time, first_psn, opcode = row
+    position, size, packets, expected, immediate, ll_flag, icrc_sum, *rest = row
+    first_time, last_time, first_psn, opcode = rest
     return Message(
         position=position,
         first_psn=first_psn,
@@ -313,4 +314,5 @@ def _message(row: tuple[int, ...]) -> Message:
         first_time=first_time,
         last_time=last_time,
         ll_flag=_known(ll_flag),
+        icrc_sum=_known(icrc_sum),
     )

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from flowcheck_net.ids import Address, CapturePort, Qpn
 
-RECORDS_VERSION = 1
+RECORDS_VERSION = 2
 
 
 class Cause(StrEnum):
@@ -65,6 +65,8 @@ class Message:
     last_time: int
     ll_flag: int | None
     """First LL flag of the payload where it looks like LL lines (both flags of the first line equal), else None."""
+    icrc_sum: int | None
+    """Sum of the ICRCs of its distinct packets: equal where two places saw the very same packets. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

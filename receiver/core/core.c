@@ -275,3 +275,11 @@ int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *o
 	memcpy(out->packets, flow->packets, sizeof(out->packets));
 	return 0;
 }
+
+int64_t fck_flow_take(struct fck_core *core, uint32_t index, struct fck_message *out, uint64_t room)
+{
+	if (index >= core->table.count)
+		return -EINVAL;
+	core->finished = false;
+	return (int64_t)fck_messages_take(core->table.flows[index], out, room);
+}

@@ -186,6 +186,8 @@ struct fck_message {
 	int64_t expected_packets; // -1: unknown
 	int64_t immediate;        // read little-endian; -1: none seen
 	int64_t ll_flag;          // -1: none
+	int64_t icrc_sum;         // of its distinct packets, each as a big-endian word; -1: unknown, one was not captured whole or
+	                          // it was cut out of a piece whose losses came late
 	uint64_t first_time;
 	uint64_t last_time;
 	uint32_t first_psn;
@@ -245,6 +247,11 @@ uint32_t fck_tunnel_count(const struct fck_core *core);
 int fck_capture_get(const struct fck_core *core, uint32_t index, struct fck_capture *out);
 // In the order in which the flows appeared. -EINVAL: no such index, or fck_finish() not called since the last frame.
 int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *out);
+// Takes finished messages out of a flow, in order of position, so that memory does not grow with the length of a capture:
+// RDMA writes of which every packet from the first to the last was seen. They can change no more, and fck_flow_get() does
+// not hand them out again; their positions stay in `seen`. Writes up to `room` of them to `out` and returns how many; less
+// than `room`: there are no more for now. May be called between frames. -EINVAL: no such index.
+int64_t fck_flow_take(struct fck_core *core, uint32_t index, struct fck_message *out, uint64_t room);
 // In the order in which the tunnels appeared. -EINVAL: no such index.
 int fck_tunnel_get(const struct fck_core *core, uint32_t index, struct fck_tunnel *out);
 

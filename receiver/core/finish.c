@@ -96,7 +96,7 @@ static int make_gaps(struct fck_flow_state *flow)
 	return 0;
 }
 
-static struct fck_message message_of(const struct fck_flow_state *flow, uint64_t at)
+struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at)
 {
 	const struct fck_piece *piece = &flow->pieces.items[at];
 	int64_t last = piece->end == FCK_OPEN ? piece->last : piece->end;
@@ -110,6 +110,7 @@ static struct fck_message message_of(const struct fck_flow_state *flow, uint64_t
 		.expected_packets = piece->expected,
 		.immediate = piece->immediate,
 		.ll_flag = piece->ll_flag,
+		.icrc_sum = piece->icrc_sum,
 		.first_time = piece->first_time,
 		.last_time = piece->last_time,
 		.first_psn = psn_of(piece->start),
@@ -130,7 +131,7 @@ static int make_messages(struct fck_flow_state *flow)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < flow->pieces.count; i++)
 		if (flow->pieces.items[i].packet_class == FCK_CLASS_WRITE)
-			flow->results.messages[flow->results.messages_count++] = message_of(flow, i);
+			flow->results.messages[flow->results.messages_count++] = fck_message_of(flow, i);
 	return 0;
 }
 

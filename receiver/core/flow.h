@@ -52,6 +52,11 @@ struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct 
 // Counts one packet. -ENOMEM.
 int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window);
 
+// The message that the piece at index `at` is.
+struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at);
+// Takes up to `room` finished messages out of the flow.
+uint64_t fck_messages_take(struct fck_flow_state *flow, struct fck_message *out, uint64_t room);
+
 // -ENOMEM; then the results are empty.
 int fck_results_make(struct fck_flow_state *flow);
 void fck_results_free(struct fck_results *results);

@@ -68,6 +68,16 @@ static void stretch_times(struct fck_piece *piece, uint64_t first_time, uint64_t
 		piece->last_time = last_time;
 }
 
+static int64_t icrc_of(const struct fck_packet *packet)
+{
+	return packet->has_icrc ? (int64_t)packet->icrc : -1;
+}
+
+static void add_icrc(struct fck_piece *piece, int64_t icrc_sum)
+{
+	piece->icrc_sum = piece->icrc_sum < 0 || icrc_sum < 0 ? -1 : piece->icrc_sum + icrc_sum;
+}
+
 // Opcode of the lowest packet of what is left of a cut piece: its Last when that is all, else Middle.
 static uint8_t opcode_of_rest(const struct fck_piece *rest)
 {
@@ -86,10 +96,10 @@ static int cut_above(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 
 	rest.start = fck_ranges_above(seen, position);
 	rest.headed = false;
-	rest.bytes = rest.expected = rest.ll_flag = -1;
+	rest.bytes = rest.expected = rest.ll_flag = rest.icrc_sum = -1;
 	rest.opcode = opcode_of_rest(&rest);
 	pieces->items[at].last = fck_ranges_below(seen, position + 1);
-	pieces->items[at].immediate = -1;
+	pieces->items[at].immediate = pieces->items[at].icrc_sum = -1;
 	return insert(pieces, at + 1, &rest);
 }
 
@@ -115,6 +125,7 @@ static int take_tail(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 	if (open)
 		head->end = tail->end;
 	stretch_times(head, tail->first_time, tail->last_time);
+	add_icrc(head, tail->icrc_sum);
 	erase(pieces, at + 1);
 	pieces->current = at;
 	return 0;
@@ -164,6 +175,7 @@ static int add_inside(
 		piece = &pieces->items[at];
 		piece->end = packet->start;
 	}
+	add_icrc(piece, packet->icrc_sum);
 	if (packet->start > piece->last)
 		piece->last = packet->start;
 	if (is_last) {
@@ -192,6 +204,7 @@ static int add_stray(
 	if (packet->ll_flag >= 0)
 		piece->ll_flag = packet->ll_flag;
 	stretch_times(piece, packet->first_time, packet->last_time);
+	add_icrc(piece, packet->icrc_sum);
 	pieces->current = after;
 	return 0;
 }
@@ -206,6 +219,7 @@ static struct fck_piece single(int64_t position, uint64_t time, const struct fck
 		.expected = packet->info.part == FCK_PART_ONLY ? 1 : -1,
 		.immediate = packet->immediate,
 		.ll_flag = packet->ll_flag,
+		.icrc_sum = icrc_of(packet),
 		.first_time = time,
 		.last_time = time,
 		.opcode = packet->opcode,
@@ -224,10 +238,13 @@ int fck_pieces_add(
 	uint64_t at = find(pieces, position);
 	struct fck_piece piece;
 
+	if (at == NONE || at < pieces->settled)
+		pieces->settled = at == NONE ? 0 : at;
 	if (packet->info.part == FCK_PART_MIDDLE && at != NONE && pieces->items[at].last == position - 1 &&
 	    covers(&pieces->items[at], position, packet->info.packet_class)) {
 		pieces->current = at;
 		pieces->items[at].last = position;
+		add_icrc(&pieces->items[at], icrc_of(packet));
 		pieces->items[at].last_time = time > pieces->items[at].last_time ? time : pieces->items[at].last_time;
 		return 0;
 	}

@@ -21,6 +21,7 @@ struct fck_piece {
 	int64_t expected; // -1: unknown
 	int64_t immediate;
 	int64_t ll_flag;
+	int64_t icrc_sum; // -1: unknown
 	uint64_t first_time;
 	uint64_t last_time;
 	uint8_t opcode;      // of the packet at `start`
@@ -30,12 +31,15 @@ struct fck_piece {
 };
 
 #define FCK_OPEN INT64_MIN
+#define FCK_PIECE_TAKEN UINT8_MAX // as `packet_class`: taken out, only its place is kept
 
 struct fck_pieces { // sorted by start
 	struct fck_piece *items;
 	uint64_t count;
 	uint64_t room;
 	uint64_t current; // the one used last
+	uint64_t settled; // pieces before this one did not change since they were looked at by fck_flow_take()
+	uint64_t taken;   // how many were taken since the last tidying up
 };
 
 // Adds a packet at a position seen for the first time; `seen` already has it. `mtu`: 0 where unknown. -ENOMEM.

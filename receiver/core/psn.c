@@ -52,11 +52,11 @@ static uint64_t find(const struct fck_ranges *ranges, int64_t position)
 	return low;
 }
 
-static bool holds(const struct fck_ranges *ranges, int64_t position)
+bool fck_ranges_hold(const struct fck_ranges *ranges, int64_t first, int64_t last)
 {
-	uint64_t at = find(ranges, position);
+	uint64_t at = find(ranges, first);
 
-	return at < ranges->count && ranges->items[at].first <= position;
+	return at < ranges->count && ranges->items[at].first <= first && ranges->items[at].last >= last;
 }
 
 uint64_t fck_ranges_covered(const struct fck_ranges *ranges, int64_t first, int64_t last)
@@ -226,7 +226,7 @@ static bool like_mirror(const struct fck_sequence *sequence, const struct fck_si
 static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *sighting, uint64_t window)
 {
 	struct fck_run *run = &sequence->run;
-	bool repeat = holds(&sequence->seen, sighting->position);
+	bool repeat = fck_ranges_hold(&sequence->seen, sighting->position, sighting->position);
 	int rc;
 
 	if (in_run(run) && sighting->position <= run->last) {

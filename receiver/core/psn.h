@@ -73,6 +73,8 @@ int fck_sequence_extend(struct fck_sequence *sequence, uint32_t more);
 // The tally with the unfinished run counted.
 struct fck_tally fck_sequence_tally(const struct fck_sequence *sequence);
 
+// Were all positions from `first` to `last` seen?
+bool fck_ranges_hold(const struct fck_ranges *ranges, int64_t first, int64_t last);
 // How many positions from `first` to `last` were seen.
 uint64_t fck_ranges_covered(const struct fck_ranges *ranges, int64_t first, int64_t last);
 // The nearest position seen above / below; there must be one.

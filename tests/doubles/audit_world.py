@@ -129,6 +129,7 @@ class Line:
             first_time=sent.time,
             last_time=sent.time + 1000,
             ll_flag=None,
+            icrc_sum=None,
         )
 
 

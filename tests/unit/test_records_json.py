@@ -71,6 +71,7 @@ messages = st.builds(
     first_time=counts,
     last_time=counts,
     ll_flag=optional,
+    icrc_sum=optional,
 )
 flows = st.builds(
     Flow,
@@ -197,7 +198,7 @@ def change(path: str, value: object) -> str:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("version", 2, "version 2, this program reads version 1"),
+        ("version", 1, "version 1, this program reads version 2"),
         ("version", True, "version True"),
         ("flows.0.bytes", "24", "flows.0.bytes: expected int, found '24'"),
         ("flows.0.bytes", True, "flows.0.bytes: expected int, found True"),
@@ -234,7 +235,7 @@ def test_a_changed_document_does_not_fit_its_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "1" * 5_000, '{"version": 1, "digest": NaN}', '{"version":1,"digest":"", "a":NaN}']
+    "text", ["[" * 100_000, "1" * 5_000, '{"version": 2, "digest": NaN}', '{"version":2,"digest":"", "a":NaN}']
 )
 def test_json_beyond_the_limits(text: str) -> None:
     with pytest.raises(RecordsCorrupt):
