@@ -134,7 +134,7 @@ int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limi
 	uint64_t before = file->report.packets;
 	while (result == FCK_RUN_MORE && file->report.packets - before < limit)
 		result = file->step(file, core);
-	file->report.offset = file->position;
+	file->report.offset = file->gone + file->position;
 	return result;
 }
 
@@ -165,6 +165,27 @@ static int make(struct fck_mapped **out, const void *data, uint64_t size)
 int fck_mapped_buffer(struct fck_mapped **out, const void *data, size_t size)
 {
 	return make(out, data, size);
+}
+
+int fck_mapped_more(struct fck_mapped *file, const void *data, size_t size)
+{
+	if (file->mapping != NULL)
+		return -EINVAL;
+	for (uint32_t i = 0; i < file->interface_count; i++) {
+		file->interfaces[i].public.name = NULL;
+		file->interfaces[i].public.name_length = 0;
+	}
+	file->gone += file->position;
+	file->position = 0;
+	file->data = data;
+	file->size = size;
+	file->report.size = file->gone + size;
+	if (file->ended && file->report.state != FCK_FILE_FOREIGN && file->report.state != FCK_FILE_CORRUPT) {
+		file->ended = false;
+		file->report.state = FCK_FILE_WHOLE;
+		file->report.reason = NULL;
+	}
+	return 0;
 }
 
 static int map(struct fck_mapped **out, int descriptor)

@@ -56,6 +56,10 @@ int fck_mapped_open(struct fck_mapped **out, const char *path);
 // Read from memory, which must outlive the handle and is not changed. 0 or -ENOMEM.
 int fck_mapped_buffer(struct fck_mapped **out, const void *data, size_t size);
 
+// Go on with a stream that is read piece by piece: `data` begins with the byte at report.offset, which the run before did
+// not use, and replaces what was there (names of interfaces go with it). 0, or -EINVAL for a mapped file.
+int fck_mapped_more(struct fck_mapped *file, const void *data, size_t size);
+
 void fck_mapped_close(struct fck_mapped *file);
 
 // Feed up to `limit` packets to the core. enum fck_mapped_run, or what the core refused with (-errno).

@@ -36,6 +36,7 @@ struct fck_mapped {
 	const uint8_t *data;
 	uint64_t size;
 	uint64_t position;
+	uint64_t gone; // bytes of the stream before `data`
 	void *mapping; // to unmap; NULL for a caller's buffer
 	bool swapped;  // of the file (pcap) or section (pcapng): not this machine's byte order
 	bool ended;

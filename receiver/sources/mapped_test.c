@@ -154,22 +154,42 @@ struct outcome {
 	struct fck_capture capture;
 };
 
-// Reads an exact copy of the first `size` bytes, one packet a call.
-static struct outcome read_image(const uint8_t *data, size_t size)
+static void run_to_end(struct fck_mapped *file, struct fck_core *core)
 {
-	struct outcome outcome = {.report = {.state = UINT32_MAX}};
-	struct fck_core *core;
-	struct fck_mapped *file;
-	uint8_t *exact = malloc(size ? size : 1);
-	assert_non_null(exact);
-	memcpy(exact, data, size);
-	assert_int_equal(fck_new(NULL, &core), 0);
-	assert_int_equal(fck_mapped_buffer(&file, exact, size), 0);
 	int result;
 	while ((result = fck_mapped_run(file, core, 1)) != FCK_RUN_END) {
 		assert_true(result == FCK_RUN_MORE || result == FCK_RUN_INTERFACE);
 		if (result == FCK_RUN_INTERFACE)
 			assert_int_equal(fck_mapped_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
+	}
+}
+
+static uint8_t *exact_copy(const uint8_t *data, size_t size)
+{
+	uint8_t *exact = malloc(size ? size : 1);
+	assert_non_null(exact);
+	memcpy(exact, data, size);
+	return exact;
+}
+
+// Reads exact copies of the first `size` bytes, one packet a call: those before `cut` first, then what they left and the
+// rest.
+static struct outcome read_pieces(const uint8_t *data, size_t cut, size_t size)
+{
+	struct outcome outcome = {.report = {.state = UINT32_MAX}};
+	struct fck_core *core;
+	struct fck_mapped *file;
+	uint8_t *exact = exact_copy(data, cut);
+	assert_int_equal(fck_new(NULL, &core), 0);
+	assert_int_equal(fck_mapped_buffer(&file, exact, cut), 0);
+	run_to_end(file, core);
+	if (cut < size) {
+		size_t used = fck_mapped_report(file).offset;
+		uint8_t *rest = exact_copy(data + used, size - used);
+		assert_int_equal(fck_mapped_more(file, rest, size - used), 0);
+		free(exact);
+		exact = rest;
+		run_to_end(file, core);
 	}
 	outcome.report = fck_mapped_report(file);
 	if (fck_mapped_interfaces(file) > 0)
@@ -181,8 +201,14 @@ static struct outcome read_image(const uint8_t *data, size_t size)
 	fck_free(core);
 	free(exact);
 	outcome.interface.name = NULL; // pointed into the image
+	outcome.interface.name_length = 0;
 	outcome.capture.name = NULL;
 	return outcome;
+}
+
+static struct outcome read_image(const uint8_t *data, size_t size)
+{
+	return read_pieces(data, size, size);
 }
 
 static void test_whole_files(void **state)
@@ -231,6 +257,29 @@ static void test_cut_everywhere(void **state)
 	cut_everywhere(&image);
 	image = pcapng();
 	cut_everywhere(&image);
+}
+
+// A stream read in two pieces gives what the whole gives, or the same fault at the same byte, wherever it is cut.
+static void split_everywhere(const struct image *image)
+{
+	for (size_t size = image->size; size + 20 > image->size; size--) {
+		struct outcome whole = read_image(image->data, size);
+		for (size_t cut = 4; cut < size; cut++) {
+			struct outcome pieces = read_pieces(image->data, cut, size);
+			assert_memory_equal(&pieces.report, &whole.report, sizeof(whole.report));
+			assert_memory_equal(&pieces.interface, &whole.interface, sizeof(whole.interface));
+			assert_memory_equal(&pieces.capture, &whole.capture, sizeof(whole.capture));
+		}
+	}
+}
+
+static void test_split_everywhere(void **state)
+{
+	(void)state;
+	struct image image = pcap();
+	split_everywhere(&image);
+	image = pcapng();
+	split_everywhere(&image);
 }
 
 // Any byte changed to any of a few values: some result, no read beyond the end.
@@ -313,6 +362,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole_files),
 		cmocka_unit_test(test_cut_everywhere),
+		cmocka_unit_test(test_split_everywhere),
 		cmocka_unit_test(test_change_everywhere),
 		cmocka_unit_test(test_impossible_blocks),
 		cmocka_unit_test(test_binding),
