@@ -53,6 +53,8 @@ int fck_mapped_deliver(
 	file->report.packets++;
 	interface->public.packets++;
 	interface->last_time = time;
+	if (file->sink != NULL)
+		return file->sink(file->sink_context, interface->public.capture, time, packet, captured, original);
 	if (interface->public.link_type == FCK_LINK_ETHERNET)
 		return fck_frame(core, interface->public.capture, time, packet, captured, original);
 	return fck_frame_foreign(core, interface->public.capture, time, original);
@@ -135,6 +137,15 @@ int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limi
 	while (result == FCK_RUN_MORE && file->report.packets - before < limit)
 		result = file->step(file, core);
 	file->report.offset = file->gone + file->position;
+	return result;
+}
+
+int fck_mapped_run_to(struct fck_mapped *file, fck_mapped_sink sink, void *context, uint64_t limit)
+{
+	file->sink = sink;
+	file->sink_context = context;
+	int result = fck_mapped_run(file, NULL, limit);
+	file->sink = NULL;
 	return result;
 }
 

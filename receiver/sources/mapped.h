@@ -65,6 +65,15 @@ void fck_mapped_close(struct fck_mapped *file);
 // Feed up to `limit` packets to the core. enum fck_mapped_run, or what the core refused with (-errno).
 int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limit);
 
+// Takes one packet of the capture that its interface was bound to. `data` lives as long as the file. 0, or -errno, which
+// ends the run.
+typedef int (*fck_mapped_sink)(
+	void *context, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
+);
+
+// As fck_mapped_run(), but the packets, of whatever link type, go to `sink` and not to a core.
+int fck_mapped_run_to(struct fck_mapped *file, fck_mapped_sink sink, void *context, uint64_t limit);
+
 // Say to which capture the newest interface belongs. 0, or -EINVAL when none waits for one.
 int fck_mapped_bind(struct fck_mapped *file, uint32_t capture);
 

@@ -42,6 +42,8 @@ struct fck_mapped {
 	bool ended;
 	fck_step *step; // NULL before the file header was read
 	struct fck_mapped_report report;
+	fck_mapped_sink sink; // where packets go instead of to a core; NULL: to the core
+	void *sink_context;
 
 	struct fck_interface *interfaces;
 	uint32_t interface_count;
