@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Follows queue pairs: which message of its loop does this packet belong to? Once for each packet, before any rule asks.
+// The semantics stand in p4/README.md, "Message windows".
+#ifndef FC_V1_FOLLOW_P4
+#define FC_V1_FOLLOW_P4
+
+control FcFollow(in fc_facts_t facts, out fc_view_t view) {
+    @name(".fc.flow_epoch") register<bit<32>>(FC_FLOWS) epochs;
+    @name(".fc.flow_next") register<bit<32>>(FC_FLOWS) nexts;
+    @name(".fc.flow_count") register<bit<16>>(FC_FLOWS) counts;
+    @name(".fc.flow_lost") register<bit<1>>(FC_FLOWS) losts;
+    @name(".fc.flow_packets") direct_counter(CounterType.packets_and_bytes) packets;
+    @name(".fc.verdicts") counter(FC_VERDICTS, CounterType.packets) verdicts;
+
+    FcOpcode() opcode;
+    FcPlace() place;
+    FcWindow() window;
+
+    fc_flow_t flow;
+    bit<1> request;
+    bit<1> end;
+    bit<2> where;
+    bit<32> next;
+    bit<32> distance;
+    bit<16> count;
+    bit<1> lost;
+    bit<1> inside;
+
+    @name(".fc.follow")
+    action follow(bit<16> index, bit<32> epoch, bit<1> anchored, bit<32> anchor, bit<16> period, bit<16> low,
+                  bit<16> high) {
+        flow = {index, epoch, anchored, anchor, period, low, high};
+        packets.count();
+    }
+
+    @name(".fc.flows")
+    table flows {
+        key = {
+            facts.dst: exact @name("dst");
+            facts.qp: exact @name("qp");
+        }
+        actions = {
+            follow;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        counters = packets;
+        size = FC_FLOWS;
+    }
+
+    // Reads the state of the queue pair; a new epoch in its entry starts it afresh.
+    action read_state() {
+        bit<32> epoch;
+        bit<32> index = (bit<32>)flow.index;
+        epochs.read(epoch, index);
+        nexts.read(next, index);
+        counts.read(count, index);
+        losts.read(lost, index);
+        if (epoch != flow.epoch) {
+            next = flow.anchored == 1 ? flow.anchor : facts.psn8;
+            count = 0;
+            lost = 0;
+        }
+        distance = facts.psn8 - next;
+    }
+
+    action write_state(bit<32> new_next, bit<16> new_count, bit<1> new_lost) {
+        bit<32> index = (bit<32>)flow.index;
+        epochs.write(index, flow.epoch);
+        nexts.write(index, new_next);
+        counts.write(index, new_count);
+        losts.write(index, new_lost);
+    }
+
+    apply {
+        view.verdict = FC_OTHER;
+        view.message = 0xffff;
+        opcode.apply(facts, request, end);
+        if (request == 1) {
+            view.verdict = FC_UNFOLLOWED;
+            if (flows.apply().hit) {
+                read_state();
+                place.apply(distance, where);
+                window.apply(count, flow.low, flow.high, inside);
+                bit<16> new_count = count;
+                view.message = count;
+                if (where == FC_PLACE_FAR) {
+                    lost = 1;
+                }
+                if (where == FC_PLACE_NEXT) {
+                    next = next + 0x100;
+                    view.verdict = inside == 1 ? FC_INSIDE : FC_OUTSIDE;
+                    if (end == 1) {
+                        new_count = count + 1 == flow.period ? 16w0 : count + 1;
+                    }
+                } else {
+                    view.message = 0xffff;
+                    view.verdict = where == FC_PLACE_AHEAD ? FC_AHEAD : FC_REPEAT;
+                }
+                if (lost == 1) {
+                    view.message = 0xffff;
+                    view.verdict = FC_LOST;
+                }
+                write_state(next, new_count, lost);
+                verdicts.count((bit<32>)(flow.index ++ view.verdict));
+            }
+        }
+    }
+}
+
+#endif
