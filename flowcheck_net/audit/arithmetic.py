@@ -6,11 +6,12 @@ Offsets are packets from the first one of the iteration on a queue pair.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from flowcheck_net.audit.number import Sighting, SlotKey
 from flowcheck_net.audit.pattern import Pattern
 from flowcheck_net.audit.place import Window
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge, size
 from flowcheck_net.audit.result import Count, HopResult, MissingRange, hop_label
-from flowcheck_net.audit.survey import Sighting, SlotKey, Survey
+from flowcheck_net.audit.survey import Survey
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.model.expect import ExpectedHop
 from flowcheck_net.model.wire import WireMessage

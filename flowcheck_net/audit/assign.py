@@ -1,20 +1,20 @@
 """Which flow is which queue pair of which hop: by the job's numbers where it gives them, else by the pattern."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from flowcheck_net.audit.pattern import Pattern, Track, pattern_of
 from flowcheck_net.audit.place import Placement, place
 from flowcheck_net.audit.result import hop_label
-from flowcheck_net.ids import Address, Qpn
+from flowcheck_net.ids import Address, Channel, GroupName, Qpn
 from flowcheck_net.model.expect import ExpectedHop
 from flowcheck_net.model.job import Wire
+from flowcheck_net.model.wire import WireMessage
+from flowcheck_net.model.wire_turns import rounds, takes_turns, turns_before
 
 Pair = tuple[Address, Address]
-
-_OTHER_IMMEDIATES = (2, 29, 0)
-"""From here on the immediate is big-endian or a request number; source: NCCL 2.29.2 ``net_ib``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,25 @@ class Slot:
 
     hop: ExpectedHop
     qp: int
+    """Its number in the connection, 0 .. Q-1."""
     pattern: Pattern
+    rounds: tuple[int, ...]
+    """Which part (``WireMessage.qp``) of an iteration it carries, one iteration of the pattern after the other."""
+
+    @property
+    def messages(self) -> tuple[WireMessage, ...]:
+        """What it carries until that repeats."""
+        return tuple(m for part in self.rounds for m in self.hop.messages if m.qp == part)
+
+    @property
+    def family(self) -> tuple[object, ...]:
+        """What queue pairs that carry the same parts in another order have in common."""
+        return (self.hop.group, self.hop.channel, self.hop.index, frozenset(self.rounds))
+
+    @property
+    def turning(self) -> bool:
+        """Does it carry another part in the next iteration?"""
+        return len(self.rounds) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +80,44 @@ class Assignment:
     """Data flows that carry whole iterations of a pattern all of whose slots are taken."""
 
 
-def slots_of(hops: Iterable[ExpectedHop], wire: Wire) -> tuple[Slot, ...]:
-    """Every queue pair of the hops that carries at least one message, in canonical order."""
-    immediates = wire.nccl.version < _OTHER_IMMEDIATES
-    result = []
-    for hop in sorted(hops, key=lambda h: (h.group, h.channel, h.index)):
-        for qp in sorted({m.qp for m in hop.messages}):
-            result.append(Slot(hop, qp, pattern_of(hop.messages, qp, immediates)))
-    return tuple(result)
+def slots_of(hops: Iterable[ExpectedHop], wire: Wire, immediates: bool) -> tuple[Slot, ...]:
+    """Every queue pair of the hops that carries at least one message, in canonical order.
+
+    Args:
+        hops: Of the job.
+        wire: The job's.
+        immediates: Are the immediates lengths, and known beforehand?
+    """
+    ordered = sorted(hops, key=lambda h: (h.group, h.channel, h.index))
+    return tuple(slot for hop in ordered for slot in _slots(hop, wire, immediates))
 
 
-def assign(slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset[int]) -> Assignment:
+def _slots(hop: ExpectedHop, wire: Wire, immediates: bool) -> Iterator[Slot]:
+    parts = {m.qp for m in hop.messages}
+    before = turns_before(wire, hop.channel, hop.index, hop.ring_size, hop.messages)
+    for qp in range(wire.nccl.qps_per_connection):
+        order = rounds(wire, hop.messages, qp, before)
+        if parts.intersection(order):
+            yield Slot(hop, qp, pattern_of(hop.messages, order, immediates), order)
+
+
+def assign(slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset[int], wire: Wire) -> Assignment:
     """Match the data flows of one address pair to the slots of the same pair."""
     by_qpn: dict[Qpn, list[Track]] = defaultdict(list)
     for track in tracks:
         by_qpn[track.flow.dest_qp].append(track)
     named = {qpn: slot for slot in slots if (qpn := _named(slot)) is not None}
-    assigned = [_place_all(slot, qpn, by_qpn[qpn], broadcasts) for qpn, slot in named.items() if qpn in by_qpn]
+    assigned = [
+        _place_all(slot, qpn, by_qpn[qpn], broadcasts)
+        for qpn, slot in named.items()
+        if qpn in by_qpn and not takes_turns(wire)
+    ]
+    if takes_turns(wire):  # the job tells whose they are; on which of them an iteration begins, their messages tell
+        for _, own in groupby(named.items(), key=lambda each: _hop_key(each[1])):
+            pool = dict(own)
+            found = {qpn: by_qpn[qpn] for qpn in pool if qpn in by_qpn}
+            order = {qpn: slot.qp for qpn, slot in pool.items()}
+            assigned += _by_pattern(list(pool.values()), found, broadcasts, order)[0]
     free = [slot for slot in slots if _named(slot) is None]
     rest = {qpn: found for qpn, found in by_qpn.items() if qpn not in named}
     chosen, surplus = _by_pattern(free, rest, broadcasts)
@@ -94,6 +133,10 @@ def assign(slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset
     )
 
 
+def _hop_key(slot: Slot) -> tuple[GroupName, Channel, int]:
+    return slot.hop.group, slot.hop.channel, slot.hop.index
+
+
 def _named(slot: Slot) -> Qpn | None:
     return slot.hop.qpns[slot.qp] if slot.qp < len(slot.hop.qpns) else None
 
@@ -104,9 +147,13 @@ def _place_all(slot: Slot, qpn: Qpn, tracks: Sequence[Track], broadcasts: frozen
 
 
 def _by_pattern(
-    free: Sequence[Slot], tracks: Mapping[Qpn, Sequence[Track]], broadcasts: frozenset[int]
+    free: Sequence[Slot],
+    tracks: Mapping[Qpn, Sequence[Track]],
+    broadcasts: frozenset[int],
+    order_of: Mapping[Qpn, int] | None = None,
 ) -> tuple[list[Assigned], set[Qpn]]:
-    """Best fit first; among equal ones ascending queue pair numbers take ascending slots."""
+    """Best fit first; among equal ones ascending queue pairs (by ``order_of``, else by number) take ascending slots."""
+    rank = order_of or {qpn: int(qpn) for qpn in tracks}
     waiting: dict[Pattern, list[Slot]] = defaultdict(list)
     for slot in free:
         waiting[slot.pattern].append(slot)
@@ -118,14 +165,15 @@ def _by_pattern(
             matches, strange = _evidence(trial, broadcasts)
             if matches and (whole or matches >= strange):
                 scored.append((whole, matches - strange, qpn, order, trial))
-    scored.sort(key=lambda s: (not s[0], -s[1], s[2], s[3]))
+    scored.sort(key=lambda s: (not s[0], -s[1], rank[s[2]], s[3]))
     chosen: dict[Qpn, Assigned] = {}
     room = {pattern: len(equal) for pattern, equal in waiting.items()}
     for _, _, qpn, _, trial in scored:
         if qpn not in chosen and room[trial.slot.pattern]:
             room[trial.slot.pattern] -= 1
             chosen[qpn] = replace(trial, doubt=trial.doubt or _rivals(trial, scored))
-    ascending = [replace(a, slot=waiting[a.slot.pattern].pop(0)) for _, a in sorted(chosen.items())]
+    in_order = (chosen[qpn] for qpn in sorted(chosen, key=lambda qpn: rank[qpn]))
+    ascending = [replace(a, slot=waiting[a.slot.pattern].pop(0)) for a in in_order]
     return ascending, {qpn for whole, _, qpn, _, _ in scored if whole and qpn not in chosen}
 
 
@@ -153,7 +201,7 @@ def _rivals(trial: Assigned, scored: Sequence[tuple[bool, int, Qpn, int, Assigne
     if any(p.whole(trial.slot.pattern) for _, p in trial.flows):
         return ""
     score = next(found for _, found, _, _, other in scored if other is trial)
-    count = sum(qpn == trial.qpn and found == score for _, found, qpn, _, _ in scored)
+    count = len({other.slot.family for _, found, qpn, _, other in scored if qpn == trial.qpn and found == score})
     return f"the few messages seen fit {count} different patterns equally well" if count > 1 else ""
 
 

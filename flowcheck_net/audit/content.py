@@ -14,7 +14,7 @@ from flowcheck_net.receive.records import Message
 def content_findings(assigned: Assigned, wire: Wire) -> Iterator[Finding]:
     """Typed findings about one queue pair, each with its first example."""
     subject = assigned.name
-    own = [m for m in assigned.slot.hop.messages if m.qp == assigned.slot.qp]
+    own = assigned.slot.messages
     for track, placement in assigned.flows:
         pairs = list(_matched(track, placement, assigned, own))
         wrong = [(e, m) for e, m in pairs if e is None or e.wire_bytes != m.bytes]
@@ -44,7 +44,7 @@ def _length_text(wrong: Sequence[tuple[WireMessage | None, Message]]) -> str:
 
 
 def _immediates(subject: str, track: Track, placement: Placement, pattern: Pattern) -> Iterator[Finding]:
-    """Up to NCCL 2.28 the immediate is the length of the whole message in little-endian order."""
+    """Where the immediate is a length (``immediate``), it is that of the whole message."""
     wrong = []
     for base in (w.base for w in placement.windows if w.base is not None):
         for message in track.between(base, base + pattern.span):

@@ -5,21 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.audit.arithmetic import Lengths, SlotSeen, absence, hop_result, lengths, slot_seen
-from flowcheck_net.audit.assign import slots_of
 from flowcheck_net.audit.chunks import Carrier, Union, unite
 from flowcheck_net.audit.findings import collect
 from flowcheck_net.audit.flows import flow_results
 from flowcheck_net.audit.judge import Facts, judge
 from flowcheck_net.audit.loss import unexplained_drops
-from flowcheck_net.audit.pattern import Pattern
+from flowcheck_net.audit.number import SlotKey
+from flowcheck_net.audit.pattern import Pattern, pattern_of
 from flowcheck_net.audit.ranges import Ranges, holes, merge
 from flowcheck_net.audit.result import AuditReport, HopResult, IterationResult, RingResult, hop_label
-from flowcheck_net.audit.survey import SlotKey, Survey, slot_key, survey
-from flowcheck_net.audit.unseen import unseen, untold
+from flowcheck_net.audit.survey import Survey, survey
+from flowcheck_net.audit.unseen import unseen
 from flowcheck_net.audit.verdict import Verdict, worst
 from flowcheck_net.ids import CapturePort, Channel, GroupName
 from flowcheck_net.model.expect import Expectation, ExpectedHop
-from flowcheck_net.model.job import Wire
 from flowcheck_net.receive.records import Capture, Cause, Records
 
 
@@ -119,7 +118,7 @@ class _Ring:
         self.channel = channel
         self.hops = hops
         self.run = run
-        self.tables = {hop.index: _tables(hop, run.expectation.wire) for hop in hops}
+        self.tables = {hop.index: _tables(hop) for hop in hops}
         self.doubts = self._doubts()
         self.truncated = self._truncated()
         self.blank: dict[object, HopResult] = {}
@@ -127,9 +126,6 @@ class _Ring:
 
     def results(self) -> list[RingResult]:
         """One result an iteration; a single one without number where no iteration of the whole run was found."""
-        untellable = untold(self.hops, self.run.expectation.wire)
-        if untellable:
-            return [RingResult(self.group, self.channel, None, Verdict.UNKNOWN, untellable, (), (), 0, 0)]
         keys = {table.key for tables in self.tables.values() for table in tables}
         verdict, reason = unseen(self.hops, self.run.sighted, self.run.expectation.planned)
         idle = not any(hop.messages for hop in self.hops)
@@ -213,8 +209,7 @@ class _Ring:
         """
         equal = self.run.sighted.equal.get(table.key, ())
         pattern = table.pattern
-        assigned = self.run.sighted.assigned.get(table.key)
-        doubtful = assigned is not None and assigned.matters
+        doubtful = any(a.matters for a in self.run.sighted.carriers.get(table.key, ()))
         if doubtful or (table.key in self.run.sighted.mistakable and not part.placed):
             return (), ((0, pattern.span - 1),)
         if not equal:
@@ -223,17 +218,15 @@ class _Ring:
 
     def _doubts(self) -> tuple[str, ...]:
         """Why the places of this ring's queue pairs are not certain."""
-        found = []
-        for tables in self.tables.values():
-            for table in tables:
-                assigned = self.run.sighted.assigned.get(table.key)
-                if assigned is not None and assigned.matters:
-                    found.append(f"hop {assigned.name}: {assigned.doubt}")
-        return tuple(found)
+        keys = [table.key for tables in self.tables.values() for table in tables]
+        own = {id(a): a for key in keys for a in self.run.sighted.carriers.get(key, ()) if a.matters}
+        return tuple(f"hop {assigned.name}: {assigned.doubt}" for assigned in own.values())
 
 
-def _tables(hop: ExpectedHop, wire: Wire) -> tuple[_Table, ...]:
-    return tuple(
-        _Table(slot_key(slot), hop, slot.qp, slot.pattern, lengths(hop.messages, slot.qp, slot.pattern))
-        for slot in slots_of([hop], wire)
-    )
+def _tables(hop: ExpectedHop) -> tuple[_Table, ...]:
+    tables = []
+    for part in sorted({m.qp for m in hop.messages}):
+        pattern = pattern_of(hop.messages, (part,), immediates=False)
+        key = (hop.group, hop.channel, hop.index, part)
+        tables.append(_Table(key, hop, part, pattern, lengths(hop.messages, part, pattern)))
+    return tuple(tables)

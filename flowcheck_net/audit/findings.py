@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flowcheck_net.audit.assign import Assigned
 from flowcheck_net.audit.content import content_findings
-from flowcheck_net.audit.pattern import Track
+from flowcheck_net.audit.number import part_keys
+from flowcheck_net.audit.pattern import Track, pattern_of
 from flowcheck_net.audit.ports import port_findings
 from flowcheck_net.audit.ranges import clip, size
 from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult, hop_label
-from flowcheck_net.audit.survey import Survey, slot_key
+from flowcheck_net.audit.survey import Survey
 from flowcheck_net.audit.unseen import changed, sizes
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
 from flowcheck_net.ids import CapturePort
@@ -35,7 +36,7 @@ def collect(
         *_extra_hops(rings),
         *_unobserved(rings),
     ]
-    for assigned in sighted.assigned.values():
+    for assigned in sighted.assigned:
         found.extend(content_findings(assigned, wire))
     found.sort(key=lambda f: (f.verdict is None, list(FindingKind).index(f.kind), f.subject, f.text))
     return tuple(found)
@@ -111,7 +112,7 @@ def _ambiguous(sighted: Survey) -> Iterator[Finding]:
 
 
 def _placement(sighted: Survey) -> Iterator[Finding]:
-    for assigned in sighted.assigned.values():
+    for assigned in sighted.assigned:
         yield from _leftovers(assigned, sighted)
         if assigned.doubt:
             verdict = Verdict.UNKNOWN if assigned.matters else None
@@ -141,11 +142,13 @@ def _leftovers(assigned: Assigned, sighted: Survey) -> Iterator[Finding]:
 def _outside(track: Track, assigned: Assigned, sighted: Survey) -> int:
     """Packets in windows that no iteration is made of: guesses at the ends, and what only empty messages show."""
     count = 0
-    for sighting in sighted.sightings.get(slot_key(assigned.slot), ()):
-        if sighting.track is track:
-            for number, window in enumerate(sighting.placement.windows, sighting.start):
-                if window.base is not None and number not in range(sighted.iterations):
-                    count += size(clip(track.flow.seen, window.base, window.base + assigned.slot.pattern.span - 1))
+    for key in dict.fromkeys(part_keys(assigned.slot)):
+        span = pattern_of(assigned.slot.hop.messages, (key[3],), immediates=False).span
+        for sighting in sighted.sightings.get(key, ()):
+            if sighting.track is track:
+                for number, window in enumerate(sighting.windows, sighting.start):
+                    if window.qp == key[3] and window.base is not None and number not in range(sighted.iterations):
+                        count += size(clip(track.flow.seen, window.base, window.base + span - 1))
     return count
 
 

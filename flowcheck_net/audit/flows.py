@@ -11,7 +11,7 @@ def flow_results(records: Records, sighted: Survey, expectation: Expectation) ->
     """One result a flow, in the order of the records."""
     declared = broadcast_sizes(expectation)
     homes: dict[int, tuple[str, Placement]] = {}
-    for assigned in sighted.assigned.values():
+    for assigned in sighted.assigned:
         name = hop_label(assigned.slot.hop)
         homes.update({id(track.flow): (name, placement) for track, placement in assigned.flows})
     results = []

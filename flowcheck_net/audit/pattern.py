@@ -1,8 +1,12 @@
-"""The message pattern of one iteration on one queue pair, and how well observed messages fit it at a place."""
+"""What one queue pair carries until it repeats, and how well observed messages fit it at a place.
+
+That is one iteration, or several where whole messages take turns on several queue pairs and an iteration begins on
+another one than the last (``model/wire_turns``). Either is called a pattern, and its occurrence a window.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -12,7 +16,7 @@ from flowcheck_net.receive.records import Flow, Message
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One iteration on one queue pair: message sizes and where each starts, in packets from the first."""
+    """Message sizes and where each starts, in packets from the first."""
 
     sizes: tuple[int, ...]
     """RDMA payload bytes of each message."""
@@ -20,9 +24,11 @@ class Pattern:
     """Immediate data of each message; None: not known beforehand."""
     offsets: tuple[int, ...]
     span: int
-    """Packets of the iteration, which is also the PSNs that it takes."""
+    """Packets of the pattern, which is also the PSNs that it takes."""
     step: int
-    """Packets after which the sizes repeat inside the iteration; equal to ``span`` unless it is self-similar."""
+    """Packets after which the sizes repeat inside the pattern; equal to ``span`` unless it is self-similar."""
+    borders: tuple[int, ...]
+    """Offset of each of its iterations, the first one at 0; some may be empty."""
     starts: Mapping[int, int] = field(compare=False, repr=False)
     """Packet offset -> index of the message that starts there."""
     by_size: Mapping[int, tuple[int, ...]] = field(compare=False, repr=False)
@@ -49,22 +55,27 @@ class Pattern:
         return () if message.bytes is None else self.by_size.get(message.bytes, ())
 
 
-@lru_cache(maxsize=1024)
-def pattern_of(messages: tuple[WireMessage, ...], qp: int, immediates: bool) -> Pattern:
-    """The pattern of the queue pair with index ``qp`` of a hop.
+@lru_cache(maxsize=4096)
+def pattern_of(messages: tuple[WireMessage, ...], rounds: tuple[int, ...], immediates: bool) -> Pattern:
+    """The pattern of a queue pair of a hop.
 
     Args:
         messages: One iteration on the hop, all queue pairs.
-        qp: The queue pair.
-        immediates: Is the immediate of a message its whole length (over all queue pairs), as it is up to NCCL 2.28?
+        rounds: Which part of it (``WireMessage.qp``) the queue pair carries in one iteration after the other.
+        immediates: Are the immediates lengths, and known beforehand?
     """
     whole: Counter[tuple[int, int, int, int, bool]] = Counter()
     for message in messages:
         whole[_key(message)] += message.wire_bytes
-    own = [m for m in messages if m.qp == qp]
-    closed = {_key(m) for m in own if m.closes}
-    silent = [not immediates or (not m.closes and _key(m) in closed) for m in own]
-    shape = [(m.wire_bytes, m.packets, None if s else whole[_key(m)]) for m, s in zip(own, silent, strict=True)]
+    shape: list[tuple[int, int, int | None]] = []
+    borders = []
+    for part in rounds:
+        own = [m for m in messages if m.qp == part]
+        closed = {_key(m) for m in own if m.closes}
+        borders.append(sum(packets for _, packets, _ in shape))
+        # the immediate is the length of the whole message, and comes with the closing write where there is one
+        silent = (not immediates or (not m.closes and _key(m) in closed) for m in own)
+        shape += [(m.wire_bytes, m.packets, None if s else whole[_key(m)]) for m, s in zip(own, silent, strict=True)]
     offsets = []
     span = 0
     for _, packets, _ in shape:
@@ -80,6 +91,7 @@ def pattern_of(messages: tuple[WireMessage, ...], qp: int, immediates: bool) -> 
         offsets=tuple(offsets),
         span=span,
         step=offsets[period] if period < len(shape) else span,
+        borders=tuple(borders),
         starts={offset: index for index, offset in enumerate(offsets)},
         by_size={size: tuple(at) for size, at in by_size.items()},
     )
@@ -118,10 +130,10 @@ class Fit:
 class Track:
     """The messages of one flow whose length is known, in the order of their positions."""
 
-    def __init__(self, flow: Flow) -> None:
-        """Keep what placing needs from ``flow``."""
+    def __init__(self, flow: Flow, read: Callable[[Sequence[Message]], Sequence[Message]] = tuple) -> None:
+        """Keep what placing needs from ``flow``; ``read`` turns immediates into the lengths that they state."""
         self.flow = flow
-        self.known: tuple[Message, ...] = tuple(m for m in flow.messages if m.bytes is not None)
+        self.known: tuple[Message, ...] = tuple(read([m for m in flow.messages if m.bytes is not None]))
         self.positions = [m.position for m in self.known]
         self.headless: tuple[Message, ...] = tuple(m for m in flow.messages if m.bytes is None)
         """Messages of which the packet with the length was not seen."""

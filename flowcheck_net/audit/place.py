@@ -6,12 +6,13 @@ one is looked for right behind it, then at whole spans behind it (lost messages,
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
+from flowcheck_net.audit.restart import runs
 from flowcheck_net.audit.scan import scan
 from flowcheck_net.audit.settle import settle
 from flowcheck_net.receive.records import Message
@@ -30,6 +31,8 @@ class Window:
     first_time: int | None
     """Nanoseconds since the epoch, of the messages seen; None: none seen."""
     last_time: int | None
+    qp: int = 0
+    """Which part of the iteration (``WireMessage.qp``)."""
     guess: bool = False
     """Not between two confirmed ones, and confirmed by no message but empty ones and such as a broadcast has: what was
     seen there proves nothing."""
@@ -66,8 +69,13 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
         bases, ambiguous = settle(track, pattern, bases, others, broadcasts)
     filled = _with_inferred(track, pattern, bases, others)
     firm = [base for base in bases if not _weak(track, pattern, base, broadcasts)]
-    confirmed = range(firm[0], firm[-1] + 1) if firm else range(0)
-    windows = tuple(_window(track, pattern, base, confirmed) for base in filled)
+    confirmed = range(min(firm), max(firm) + 1) if firm else range(0)
+    windows = tuple(
+        Window(None, 0, 0, None, None)
+        if base is None
+        else replace(window_at(track, pattern, base), guess=base not in confirmed)
+        for base in filled
+    )
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
     return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous)
@@ -76,21 +84,23 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
 def _with_inferred(
     track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message]
 ) -> tuple[int | None, ...]:
-    """Add the iterations of which no message length was seen: between, before and behind the confirmed ones."""
-    if not bases:
-        return ()
+    """Add the iterations of which no message length was seen: between, before and behind the confirmed ones.
+
+    The connections on the queue pair come in order of time.
+    """
     between = merge([(m.position, message_end(m) - 1) for m in others])
     out: list[int | None] = []
-    before = bases[0] - pattern.span
-    if track.first < bases[0] and not clip(between, before, bases[0] - 1) and track.first != 0:
-        out.extend((before,) if track.allows(pattern, before) else ())
-    for base, following in zip(bases, [*bases[1:], None], strict=True):
-        out.append(base)
-        end = base + pattern.span
-        if following is not None:
-            lost = _lost(end, following, pattern.span, between)
+    for run in runs(track, pattern, bases):
+        before = run[0] - pattern.span
+        if run[0] == bases[0] and track.first < run[0] and not clip(between, before, run[0] - 1) and track.first != 0:
+            out.extend((before,) if track.allows(pattern, before) else ())
+        for base, following in pairwise(run):
+            out.append(base)
+            lost = _lost(base + pattern.span, following, pattern.span, between)
             out.extend(b if b is not None and track.allows(pattern, b) else None for b in lost)
-        elif track.last >= end and not clip(between, end, track.last):
+        out.append(run[-1])
+        end = run[-1] + pattern.span
+        if run[-1] == bases[-1] and track.last >= end and not clip(between, end, track.last):
             behind: Iterator[int] = iter(range(end, track.last + 1, pattern.span))
             out.extend(takewhile(partial(track.allows, pattern), behind))
     return tuple(out)
@@ -104,14 +114,13 @@ def _lost(end: int, following: int, span: int, between: Ranges) -> Iterator[int 
             yield first + number * span if rest == 0 else None
 
 
-def _window(track: Track, pattern: Pattern, base: int | None, confirmed: range) -> Window:
-    if base is None:
-        return Window(None, 0, 0, None, None)
+def window_at(track: Track, pattern: Pattern, base: int) -> Window:
+    """What was seen of a pattern that begins at position ``base``."""
     fit = track.fit(pattern, base)
     inside = track.between(base, base + pattern.span)
     first = min((m.first_time for m in inside), default=None)
     last = max((m.last_time for m in inside), default=None)
-    return Window(base, fit.matches, fit.conflicts, first, last, guess=base not in confirmed)
+    return Window(base, fit.matches, fit.conflicts, first, last)
 
 
 def _weak(track: Track, pattern: Pattern, base: int, broadcasts: frozenset[int]) -> bool:

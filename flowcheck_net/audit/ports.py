@@ -7,10 +7,10 @@ from a false picture.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from flowcheck_net.audit.assign import Assigned
+from flowcheck_net.audit.number import SlotKey
 from flowcheck_net.audit.ranges import size
 from flowcheck_net.audit.result import hop_label
-from flowcheck_net.audit.survey import SlotKey, Survey
+from flowcheck_net.audit.survey import Survey
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
 from flowcheck_net.ids import CapturePort
 
@@ -20,7 +20,7 @@ def port_findings(sighted: Survey) -> Iterator[Finding]:
     elsewhere: dict[tuple[SlotKey, CapturePort], int] = defaultdict(int)
     unnamed: dict[CapturePort, set[CapturePort]] = defaultdict(set)
     for key, sightings in sighted.sightings.items():
-        allowed = _allowed(sighted, sighted.assigned[key], key)
+        allowed = _allowed(sighted, key)
         for flow in (sighting.track.flow for sighting in sightings):
             if not allowed or flow.capture in allowed:
                 continue
@@ -28,7 +28,7 @@ def port_findings(sighted: Survey) -> Iterator[Finding]:
                 elsewhere[(*key[:3], 0), flow.capture] += size(flow.seen)
             else:
                 unnamed[flow.capture] |= allowed
-    hops = {key[:3]: assigned.slot.hop for key, assigned in sighted.assigned.items()}
+    hops = {key[:3]: found[0].slot.hop for key, found in sighted.carriers.items()}
     for (key, port), packets in sorted(elsewhere.items()):
         hop = hops[key[:3]]
         yield Finding(
@@ -55,13 +55,14 @@ def is_port(name: str) -> bool:
     return bool(node and colon and nic)
 
 
-def _allowed(sighted: Survey, assigned: Assigned, key: SlotKey) -> set[CapturePort]:
+def _allowed(sighted: Survey, key: SlotKey) -> set[CapturePort]:
     """Where the plan expects it; where it may be another queue pair's, also where that one is expected."""
-    hop = assigned.slot.hop
+    carriers = sighted.carriers[key]
+    hop = carriers[0].slot.hop
     if not hop.captures:
         return set()
-    others = [sighted.assigned[other].slot.hop for other in sighted.equal.get(key, ()) if other in sighted.assigned]
-    if assigned.doubt:
-        every = (a.slot.hop for a in sighted.assigned.values())
+    others = [a.slot.hop for other in sighted.equal.get(key, ()) for a in sighted.carriers.get(other, ())]
+    if any(a.doubt for a in carriers):
+        every = (a.slot.hop for a in sighted.assigned)
         others += [h for h in every if (h.source, h.destination) == (hop.source, hop.destination)]
     return {port for each in (hop, *others) for port in each.captures}

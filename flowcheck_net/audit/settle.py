@@ -5,7 +5,7 @@ decide, the placement is called ambiguous and nothing better than UNKNOWN may be
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
@@ -28,7 +28,7 @@ def settle(
             settled.extend(run)
             continue
         shift = _longest_pause(track, pattern, run)
-        whole = not alike and _ends_whole(track, pattern, run)
+        whole = not alike and len(pattern.borders) == 1 and _ends_whole(track, pattern, run)
         if shift is None and not whole:
             doubt = _doubt(pattern)
         elif shift:
@@ -65,19 +65,27 @@ def _ends_whole(track: Track, pattern: Pattern, run: Sequence[int]) -> bool:
 
 
 def _longest_pause(track: Track, pattern: Pattern, run: Sequence[int]) -> int | None:
-    """Shift in packets, 0 .. span - 1, of the place with by far the longest pauses; None: no place stands out."""
+    """Shift in packets, 0 .. span - 1, that puts the borders of iterations on by far the longest pauses; None: none."""
     pauses: dict[int, list[int]] = {}
     stop = bisect_left(track.positions, run[-1] + pattern.span)
     for at in range(max(1, bisect_left(track.positions, run[0])), stop):
         offset = (track.known[at].position - run[0]) % pattern.span
-        if offset % pattern.step == 0:
+        if offset % pattern.step == 0 or len(pattern.borders) > 1:
             pauses.setdefault(offset, []).append(track.known[at].first_time - track.known[at - 1].last_time)
-    ranked = sorted(((median(values), shift) for shift, values in pauses.items()), reverse=True)
-    if 0 not in pauses or ranked[0][0] <= 0:
+    if 0 not in pauses:
         return None
-    if len(ranked) > 1 and ranked[0][0] < _DOMINATES * max(1, ranked[1][0]):
-        return None
-    return ranked[0][1]
+    typical = {offset: max(1.0, median(values)) for offset, values in pauses.items()}
+    longest = sorted(typical, key=lambda offset: -typical[offset])
+    fits = [s for s in range(0, pattern.span, pattern.step) if _on_borders(typical, longest, pattern, s)]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _on_borders(typical: Mapping[int, float], longest: Sequence[int], pattern: Pattern, shift: int) -> bool:
+    """Is every pause at a border ``_DOMINATES`` times as long as any other? ``longest``: offsets by their pauses."""
+    borders = {(border + shift) % pattern.span for border in pattern.borders}
+    at_borders = min(typical.get(border, 0.0) for border in borders)
+    inside = next((typical[offset] for offset in longest if offset not in borders), 1.0)
+    return at_borders > 1 and at_borders >= _DOMINATES * inside
 
 
 def _shifted(track: Track, pattern: Pattern, run: Sequence[int], shift: int) -> list[int]:

@@ -4,35 +4,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flowcheck_net.audit.align import shifts
 from flowcheck_net.audit.assign import Assigned, Pair, Slot, assign, slots_of
+from flowcheck_net.audit.immediate import immediates_of
+from flowcheck_net.audit.number import Sighting, SlotKey, number_iterations, part_keys
 from flowcheck_net.audit.pattern import Track
-from flowcheck_net.audit.place import Placement, Window
 from flowcheck_net.audit.result import FlowUse
-from flowcheck_net.ids import Address, Channel, GroupName
+from flowcheck_net.ids import Address
 from flowcheck_net.model.expect import Expectation
 from flowcheck_net.model.job import Wire
-from flowcheck_net.model.wire import broadcast_wire_sizes, turns_untold
+from flowcheck_net.model.wire import broadcast_wire_sizes
 from flowcheck_net.model.wire_qps import pieces
 from flowcheck_net.receive.records import Flow, Records
-
-SlotKey = tuple[GroupName, Channel, int, int]
-"""(group, channel, hop index, queue pair index)"""
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """One slot at one capture port, its iterations numbered."""
-
-    track: Track
-    placement: Placement
-    start: int
-    """Number of its first window."""
-
-    def window(self, iteration: int) -> Window | None:
-        """The window of an iteration, None where the flow shows none."""
-        at = iteration - self.start
-        return self.placement.windows[at] if 0 <= at < len(self.placement.windows) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +24,17 @@ class Survey:
     iterations: int
     """How many any flow shows."""
     sightings: dict[SlotKey, tuple[Sighting, ...]]
-    assigned: dict[SlotKey, Assigned]
+    assigned: tuple[Assigned, ...]
+    """Queue pairs that were found, in canonical order."""
+    carriers: dict[SlotKey, tuple[Assigned, ...]]
+    """By part: the queue pairs that carry it, in some iteration at least."""
     empty: tuple[Slot, ...]
     classes: tuple[tuple[Slot, ...], ...]
     equal: dict[SlotKey, tuple[SlotKey, ...]]
-    """For each slot of these classes, all slots that it may be."""
+    """For each part on queue pairs of these classes, all parts that may be meant."""
     surplus: tuple[Track, ...]
     mistakable: frozenset[SlotKey]
-    """Slots without a queue pair although an unexplained flow shows messages of their sizes."""
+    """Parts without a queue pair although an unexplained flow shows messages of their sizes."""
     left: dict[Pair, tuple[Track, ...]]
     """Data flows between addresses of the job that are no ring's."""
     uses: tuple[FlowUse, ...]
@@ -58,51 +43,59 @@ class Survey:
     """For each iteration, nanoseconds of its first and last message on all flows that show it."""
 
 
-def slot_key(slot: Slot) -> SlotKey:
-    """The identity of a slot."""
-    return slot.hop.group, slot.hop.channel, slot.hop.index, slot.qp
-
-
 def survey(expectation: Expectation, records: Records) -> Survey:
     """Sort out all flows."""
     broadcasts = broadcast_sizes(expectation)
+    immediates = immediates_of(expectation, records)
     tracks: dict[Pair, list[Track]] = defaultdict(list)
     for flow in records.flows:
         if has_data(flow):
-            tracks[flow.source, flow.destination].append(Track(flow))
+            tracks[flow.source, flow.destination].append(Track(flow, immediates.read))
     slots: dict[Pair, list[Slot]] = defaultdict(list)
-    told = [hop for hop in expectation.hops if not turns_untold(expectation.wire, hop.channel, hop.messages)]
-    for slot in slots_of(told, expectation.wire):
+    for slot in slots_of(expectation.hops, expectation.wire, immediates.are_lengths):
         slots[slot.hop.source, slot.hop.destination].append(slot)
-    assignments = [(pair, assign(found, tracks.get(pair, []), broadcasts)) for pair, found in sorted(slots.items())]
-    assigned = {slot_key(a.slot): a for _, one in assignments for a in one.assigned}
-    sightings, count = _number(assigned, expectation.iteration_time * 1e9)
-    ring_flows = {id(t.flow) for a in assigned.values() for t, p in a.flows if p.windows}
-    untold = {(hop.source, hop.destination) for hop in expectation.hops} - {(h.source, h.destination) for h in told}
-    ring_flows |= {id(track.flow) for pair in untold for track in tracks.get(pair, ())}
+    assignments = [
+        (pair, assign(found, tracks.get(pair, []), broadcasts, expectation.wire))
+        for pair, found in sorted(slots.items())
+    ]
+    numbered = number_iterations([a for _, one in assignments for a in one.assigned], expectation.iteration_time * 1e9)
+    ring_flows = {id(t.flow) for a in numbered.assigned for t, p in a.flows if p.windows}
     classes = tuple(c for _, one in assignments for c in one.classes)
     left = {pair: one.left for pair, one in assignments if one.left}
     return Survey(
-        iterations=count,
-        sightings=sightings,
-        assigned=assigned,
+        iterations=numbered.count,
+        sightings=numbered.sightings,
+        assigned=numbered.assigned,
+        carriers=_carriers(numbered.assigned),
         empty=tuple(s for _, one in assignments for s in one.empty),
         classes=classes,
         equal=_equal(classes),
         surplus=tuple(t for _, one in assignments for t in one.surplus),
-        mistakable=frozenset(slot_key(s) for _, one in assignments for s in one.empty if _mistakable(s, one.left)),
+        mistakable=frozenset(
+            key for _, one in assignments for s in one.empty if _mistakable(s, one.left) for key in part_keys(s)
+        ),
         left=left,
-        times=_times(sightings, count),
+        times=_times(numbered.sightings, numbered.count),
         uses=tuple(_use(flow, ring_flows, expectation.addresses) for flow in records.flows),
     )
 
 
+def _carriers(assigned: Iterable[Assigned]) -> dict[SlotKey, tuple[Assigned, ...]]:
+    found: dict[SlotKey, list[Assigned]] = defaultdict(list)
+    for one in assigned:
+        for key in part_keys(one.slot):
+            found[key].append(one)
+    return {key: tuple(many) for key, many in found.items()}
+
+
 def _equal(classes: Iterable[Sequence[Slot]]) -> dict[SlotKey, tuple[SlotKey, ...]]:
-    result: dict[SlotKey, tuple[SlotKey, ...]] = {}
+    """Parts that stand at the same place of equal patterns; what is equal to one of them is equal to all."""
+    groups: dict[SlotKey, set[SlotKey]] = {}
     for slots in classes:
-        keys = tuple(map(slot_key, slots))
-        result.update(dict.fromkeys(keys, keys))
-    return result
+        for keys in zip(*map(part_keys, slots), strict=True):
+            joined = set(keys).union(*(groups.get(key, ()) for key in keys))
+            groups.update(dict.fromkeys(joined, joined))
+    return {key: tuple(sorted(joined)) for key, joined in groups.items() if len(joined) > 1}
 
 
 def _mistakable(slot: Slot, left: Sequence[Track]) -> bool:
@@ -128,35 +121,11 @@ def _cut(wire: Wire, sizes: Iterable[int]) -> set[int]:
     return {piece.length for size in sizes for piece in pieces(wire.nccl, size, 0)}
 
 
-def _number(assigned: dict[SlotKey, Assigned], period: float) -> tuple[dict[SlotKey, tuple[Sighting, ...]], int]:
-    """Give every flow's iterations their common numbers.
-
-    Only flows with data decide how many there are, by what their messages confirm: empty messages are too alike to
-    tell where an iteration begins, and a guess may be no iteration at all.
-    """
-    data = {key for key, a in assigned.items() if any(a.slot.pattern.sizes)} or set(assigned)
-    every = [(key, track, placement) for key, a in sorted(assigned.items()) for track, placement in a.flows]
-    starts = shifts([placement.windows for _, _, placement in every], period)
-    seen = [(each, start) for each, start in zip(every, starts, strict=True) if each[2].windows]
-    firm = [number for (key, _, p), start in seen if key in data for number in _firm(p.windows, start)]
-    first = min(firm, default=0)
-    end = max(firm, default=first - 1) + 1
-    found: dict[SlotKey, list[Sighting]] = defaultdict(list)
-    for (key, track, placement), start in seen:
-        found[key].append(Sighting(track, placement, start - first))
-    return {key: tuple(many) for key, many in found.items()}, end - first
-
-
-def _firm(windows: Sequence[Window], start: int) -> list[int]:
-    """Numbers of the windows that are no guess, where the first of all is ``start``."""
-    return [number for number, window in enumerate(windows, start) if not window.guess]
-
-
 def _times(sightings: Mapping[SlotKey, Sequence[Sighting]], count: int) -> tuple[tuple[int | None, int | None], ...]:
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for sighting in (s for many in sightings.values() for s in many):
-        for number, window in enumerate(sighting.placement.windows, start=sighting.start):
+        for number, window in enumerate(sighting.windows, start=sighting.start):
             if number in range(count) and window.first_time is not None and window.last_time is not None:
                 first[number] = min(first.get(number, window.first_time), window.first_time)
                 last[number] = max(last.get(number, window.last_time), window.last_time)

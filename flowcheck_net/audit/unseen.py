@@ -7,19 +7,8 @@ from flowcheck_net.audit.result import hop_label
 from flowcheck_net.audit.survey import Survey
 from flowcheck_net.audit.verdict import Verdict
 from flowcheck_net.model.expect import ExpectedHop
-from flowcheck_net.model.job import Wire
-from flowcheck_net.model.wire import turns_untold
 
 _SHOWN = 6
-
-
-def untold(hops: Sequence[ExpectedHop], wire: Wire) -> str:
-    """Why the iterations of a ring cannot be told apart, whatever is captured; empty where they can."""
-    for hop in hops:
-        why = turns_untold(wire, hop.channel, hop.messages)
-        if why:
-            return f"hop {hop_label(hop)}: {why}, which this version cannot follow: nothing of this ring is proven"
-    return ""
 
 
 def unseen(hops: Sequence[ExpectedHop], sighted: Survey, planned: bool) -> tuple[Verdict, str]:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from flowcheck_net.model.collectives.ring import partial_chunks, reduced_chunks
 from flowcheck_net.model.job import Broadcast, BucketKind, Wire
 from flowcheck_net.model.wire_protocol import data_before, slices, wire_size
-from flowcheck_net.model.wire_qps import has_closing_write, packets, pieces, splits
+from flowcheck_net.model.wire_qps import has_closing_write, packets, pieces
 from flowcheck_net.model.wire_regimes import Span, broadcast_spans, loops
 
 
@@ -79,7 +79,8 @@ def hop_messages(
 
     Equal arguments are computed once, so hops of equal groups share their messages. Where messages take turns on
     several queue pairs, the first of the iteration is put on queue pair 0; a running connection goes on from wherever
-    it was. A channel that has no share of a bucket (NCCL 2.20 and later, small buckets) sends nothing for it.
+    it was (``wire_turns``). A channel that has no share of a bucket (NCCL 2.20 and later, small buckets) sends nothing
+    for it.
 
     Args:
         wire: Protocol, version, channels, MTU and buckets.
@@ -111,24 +112,6 @@ def psn_span(messages: Sequence[WireMessage]) -> tuple[int, ...]:
     for message in messages:
         span[message.qp] += message.packets
     return tuple(span[qp] for qp in range(max(span, default=-1) + 1))
-
-
-def turns_untold(wire: Wire, channel: int, messages: Sequence[WireMessage]) -> str:
-    """Why the queue pairs of a hop's messages are not those of ``hop_messages`` in every iteration; empty: they are.
-
-    Where whole messages take turns on Q queue pairs, a number of messages that is no multiple of Q makes what follows
-    begin on another queue pair.
-    """
-    count = wire.nccl.qps_per_connection
-    if splits(wire.nccl) or count == 1:
-        return ""
-    sends = len({(m.bucket, m.loop, m.chunk, m.slice, m.reduced) for m in messages})
-    if sends % count:
-        return f"{sends} messages an iteration take turns on {count} queue pairs and carry over into the next iteration"
-    before = sum(len(broadcast_wire_sizes(wire, broadcast, channel)) for broadcast in wire.broadcasts)
-    if before % count:
-        return f"messages take turns on {count} queue pairs, and {before} messages of broadcasts shift the turns"
-    return ""
 
 
 def broadcast_wire_sizes(wire: Wire, broadcast: Broadcast, channel: int = 0) -> tuple[int, ...]:

@@ -86,9 +86,10 @@ class Line:
 
     def flow(self) -> Flow:
         """What a receiver would record."""
-        every = [p for m in self.sent for p in range(m.position, m.position + m.packets)]
+        ordered = sorted(self.sent, key=lambda each: each.position)
+        every = [p for m in ordered for p in range(m.position, m.position + m.packets)]
         seen = [p for p in every if p not in self.lost]
-        messages = tuple(m for s in self.sent if (m := self._message(s)) is not None)
+        messages = tuple(m for s in ordered if (m := self._message(s)) is not None)
         missing = tuple(
             Missing(p, p & 0xFFFFFF, p & 0xFFFFFF, 1, Cause.LOST)
             for p in every

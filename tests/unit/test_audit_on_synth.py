@@ -1,75 +1,13 @@
 """Audit of synthesized captures from the files of a job: clean traffic in forms that tempt the audit to lie."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from flowcheck_net.audit.coverage import audit
-from flowcheck_net.audit.result import AuditReport, FlowUse
+from flowcheck_net.audit.result import FlowUse
 from flowcheck_net.audit.verdict import Verdict
-from flowcheck_net.model.expect import Expectation
-from flowcheck_net.plan.make import make_plan
-from flowcheck_net.plan.plan import expectation
-from flowcheck_net.receive.records import Flow, Records
-from flowcheck_net.receive.replay import replay
-from flowcheck_net.receive.synth import synthesize
-from flowcheck_net.receive.synth_faults import parse_faults
-from flowcheck_net.spec.load import load_specs
-
-TWO_HOST = Path(__file__).resolve().parents[2] / "topologies" / "two-host"
-
-
-def audited(tmp_path: Path, nccl: str, **options: Any) -> AuditReport:
-    """The verdicts on what ``seen`` shows."""
-    return audit(*seen(tmp_path, nccl, **options))
-
-
-def seen(
-    tmp_path: Path,
-    nccl: str,
-    *,
-    iterations: int = 3,
-    elements: Sequence[int] = (5000,),
-    extra: str = "",
-    faults: Sequence[str] = (),
-    start_psn: int = 0,
-    mtu: int = 1024,
-) -> tuple[Expectation, Records]:
-    """Some iterations of a job of two ranks, both hops watched. ``extra``: more lines of the job file."""
-    buckets = "".join(f"  - {{name: b{i}, elements: {n}, dtype: fp32}}\n" for i, n in enumerate(elements))
-    job = tmp_path / "job.yaml"
-    job.write_text(
-        "version: 1\nname: gpt\ncollective: {algorithm: ring}\n"
-        f"nccl: {{{nccl}}}\nmtu: {mtu}\ngroups: [[0, 1]]\n"
-        "ranks:\n  - {rank: 0, host: host1, nic: mlx5_0}\n  - {rank: 1, host: host2, nic: mlx5_0}\n"
-        f"{extra}buckets:\n{buckets}iteration_time: 0.5\n"
-    )
-    plan = make_plan(load_specs(TWO_HOST / "topology.yaml", job, TWO_HOST / "policy.yaml"))
-    capture = tmp_path / "mirror.pcapng"
-    synthesize(plan, capture, iterations=iterations, faults=parse_faults(faults), start_psn=start_psn)
-    return expectation(plan), replay([capture])
-
-
-def verdicts(report: AuditReport) -> list[Verdict]:
-    return [ring.verdict for ring in report.rings]
-
-
-@pytest.mark.parametrize("faults", [(), ("loss:hop=dp0/0/0,iteration=1,packet=3",)])
-def test_turns_that_carry_over_into_the_next_iteration_are_unknown_with_the_reason(
-    tmp_path: Path, faults: Sequence[str]
-) -> None:
-    # Two ranks send 2 messages an iteration on 4 queue pairs in turn: the second iteration begins on queue pair 2.
-    nccl = "version: 2.20.5, protocol: LL, channels: 1, threads: 512, qps_per_connection: 4"
-    report = audited(tmp_path, nccl, faults=faults)
-    assert verdicts(report) == [Verdict.UNKNOWN]
-    assert report.verdict is Verdict.UNKNOWN
-    reason = report.rings[0].reason
-    assert "2 messages an iteration take turns on 4 queue pairs and carry over" in reason
-    assert not any(i.publishable for i in report.iterations)
-    assert {flow.use for flow in report.flows} == {FlowUse.RING, FlowUse.CONTROL}
+from flowcheck_net.receive.records import Flow
+from tests.doubles.audit_synth import audited, seen, verdicts
 
 
 def test_turns_that_come_round_within_an_iteration_are_covered(tmp_path: Path) -> None:
@@ -206,15 +144,19 @@ def test_packets_that_were_not_captured_whole_prove_no_update(tmp_path: Path) ->
 
 
 def test_a_capture_that_begins_inside_an_iteration_of_equal_pieces_is_no_gap(tmp_path: Path) -> None:
-    # From 2.29 on the immediate does not tell the length of the whole message, and the pieces on queue pair 0 are
-    # equal: nothing says which of them were seen. The last half of the only iteration holds all fully reduced chunks.
+    # From 2.29 on the immediate may be a request number, and the pieces on queue pair 0 are equal: nothing says which
+    # of them were seen. The last half of the only iteration holds all fully reduced chunks.
     nccl = (
         "version: 2.29.2, protocol: Simple, channels: 1, threads: 640, qps_per_connection: 2, split_data_on_qps: true"
     )
     late = ["late:iteration=0,at=0.45"]
-    report = audited(tmp_path, nccl, elements=[20_010], iterations=1, start_psn=50, faults=late)
+    expectation_, records = seen(tmp_path, nccl, elements=[20_010], iterations=1, start_psn=50, faults=late)
+    flows = tuple(replace(f, messages=tuple(replace(m, immediate=1 << 24) for m in f.messages)) for f in records.flows)
+    report = audit(expectation_, replace(records, flows=flows))
     assert Verdict.GAP not in verdicts(report)
     assert not any(i.publishable for i in report.iterations)
+    # as lengths (big-endian) they tell which of the pieces they are
+    assert verdicts(audit(expectation_, records)) == [Verdict.RECOVERED]
 
 
 def test_empty_pieces_of_broadcasts_are_no_iteration_of_other_lengths(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ NONE: frozenset[int] = frozenset()
 
 def pattern(elements: int = 5000) -> Pattern:
     """16 packets of 15 424 B, then 24 of 24 576 B."""
-    return pattern_of(expect(world.job(elements=[elements]), None).hops[0].messages, 0, True)
+    return pattern_of(expect(world.job(elements=[elements]), None).hops[0].messages, (0,), True)
 
 
 def line(*sizes: int, start: int = 0) -> world.Line:
@@ -117,5 +117,5 @@ def test_a_head_that_fits_at_two_places_is_placed_where_the_rest_fits_too() -> N
         for m in messages:
             made.send(m.wire_bytes, number * world.SECOND)
     made.lost = set(range(80))
-    found = place(Track(made.flow()), pattern_of(messages, 0, True), NONE)
+    found = place(Track(made.flow()), pattern_of(messages, (0,), True), NONE)
     assert [w.base for w in found.windows] == [0, 126]
