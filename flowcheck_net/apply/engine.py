@@ -5,11 +5,11 @@ written to every switch that was touched. What a driver says about a failed writ
 """
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.apply.compare import differences, sentence
-from flowcheck_net.apply.journal import Journal, still_open
+from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach, counted, joined
 from flowcheck_net.apply.run import Run, RunResult, RunSwitch, StepStatus, SwitchResult
 from flowcheck_net.apply.survey import Target, Wish, survey, wishes
@@ -18,6 +18,7 @@ from flowcheck_net.errors import (
     ConnectError,
     Drift,
     DriverError,
+    FlowcheckError,
     JournalError,
     NotRolledBack,
     Rejected,
@@ -40,13 +41,28 @@ class ApplyReport:
     """Every switch of the plan, and those that it no longer uses, sorted by name."""
 
 
+Guard = Callable[[int], None]
+"""Sets a watch over the run of that number, which undoes it when it is not confirmed in time; raises FlowcheckError."""
+
+
+def unguarded(_: int) -> None:
+    """No watch: the deadline stands in the journal, and the next start notices it."""
+
+
 def propose(plan: Plan, journal: Journal, reach: Reach, *, forget: Collection[SwitchName] = ()) -> ApplyReport:
     """What ``apply_plan`` would do now; changes nothing. Raises as ``survey`` does."""
     return ApplyReport(None, survey(_wishes(plan, journal, forget), reach))
 
 
 def apply_plan(
-    plan: Plan, digest: str, journal: Journal, reach: Reach, *, forget: Collection[SwitchName] = ()
+    plan: Plan,
+    digest: str,
+    journal: Journal,
+    reach: Reach,
+    *,
+    forget: Collection[SwitchName] = (),
+    confirm_within: float | None = None,
+    guard: Guard = unguarded,
 ) -> ApplyReport:
     """Make the switches carry exactly the plan's sessions, and remove our job's sessions from switches it left.
 
@@ -56,31 +72,44 @@ def apply_plan(
         journal: held exclusively for the time of the call.
         reach: the way to the switches.
         forget: switches outside the plan that are gone for good.
+        confirm_within: seconds after which the change is to be undone unless it is confirmed; None: it stays.
+        guard: called before the first write of a change that must be confirmed.
 
     Raises:
-        JournalError: another run is open or under way; nothing was changed.
+        JournalError: another run is open, under way or unconfirmed; nothing was changed.
         DriverError: a switch cannot be read, or cannot take its sessions; nothing was changed.
         PlanError: the plan mirrors message windows.
         RolledBack: a switch failed, all are in their former state.
         NotRolledBack: a switch failed, and the named ones are not in their former state. The run stays open.
     """
     with journal.exclusive():
-        if open_run := journal.open_run():
-            raise still_open(open_run)
+        journal.require_settled()
         targets = survey(_wishes(plan, journal, forget), reach)
         changing = [t for t in targets if t.steps]
         if not changing:
             reach.tell(Event(None, "unchanged", "every switch is as planned already; nothing was written"))
             return ApplyReport(None, targets)
-        run_id = journal.begin(digest, plan.job.name, [_run_switch(t) for t in changing])
+        run_id = journal.begin(digest, plan.job.name, [_run_switch(t) for t in changing], confirm_within)
+        if confirm_within is not None:
+            try:
+                guard(run_id)
+            except FlowcheckError:
+                journal.finish(run_id, RunResult.ROLLED_BACK)
+                raise
         _Change(journal, reach, run_id, plan.job.name).carry_out(changing)
         return ApplyReport(run_id, targets)
 
 
 def resume_plan(
-    plan: Plan, digest: str, journal: Journal, reach: Reach, *, forget: Collection[SwitchName] = ()
+    plan: Plan,
+    digest: str,
+    journal: Journal,
+    reach: Reach,
+    *,
+    forget: Collection[SwitchName] = (),
+    guard: Guard = unguarded,
 ) -> ApplyReport:
-    """Finish the run of this plan that was cut off.
+    """Finish the run of this plan that was cut off. If it must be confirmed, its time begins anew when it is finished.
 
     Arguments and errors are those of ``apply_plan``, and two more.
 
@@ -102,6 +131,8 @@ def resume_plan(
         if strange := meddling(run, switches, reach):
             raise Drift(strange, hint="nothing was written; put the named sessions back by hand, then resume again")
         targets = survey([Wish(s.address, s.wanted) for s in switches], reach)
+        if run.confirm_within is not None:
+            guard(run.id)
         touched = frozenset(s.address.name for s in switches if s.touched)
         _Change(journal, reach, run.id, run.job, touched).carry_out(targets)
         return ApplyReport(run.id, targets)
@@ -139,13 +170,11 @@ class _Change:
         if failures:
             self._undo(failures)
         self._journal.finish(self._run, RunResult.APPLIED)
-        self._reach.tell(
-            Event(
-                None,
-                "applied",
-                f"run {self._run}: {counted(len(changing), 'switch', 'switches')} written and read back",
-            )
-        )
+        done = f"run {self._run}: {counted(len(changing), 'switch', 'switches')} written and read back"
+        run = self._journal.run(self._run)
+        if run is not None and run.unconfirmed:
+            done += f"; to be undone at {run.deadline} unless it is confirmed"
+        self._reach.tell(Event(None, "applied", done))
 
     def _write_all(self, targets: Sequence[Target], remark: str) -> list[DriverError]:
         def work(target: Target) -> None:
@@ -160,21 +189,25 @@ class _Change:
 
     def _write(self, target: Target, remark: str) -> None:
         name = target.address.name
-        self._journal.mark_steps(self._run, name, StepStatus.INTENDED)
         self._read_back(target, self._send(target))
         self._journal.settle(self._run, name, SwitchResult.WRITTEN)
+        self._reach.stage(name, "done")
         self._reach.tell(Event(name, "written", _summary(target.steps, remark)))
 
     def _send(self, target: Target) -> DriverError | None:
         """Write; returns the failure after which the switch must be read to know where it stands."""
+        name = target.address.name
         try:
-            with self._reach.connect(target.address) as driver:
+            with self._reach.connect(target.address) as driver, driver.hold():
+                self._reach.stage(name, "writing")
+                unchanged_since(target, self._job, driver.read())
+                self._journal.mark_steps(self._run, name, StepStatus.INTENDED)
                 driver.write(target.steps)
         except (ConnectError, Rejected) as error:
             # A promise of the driver: nothing of it took effect. A write of before a crash may have.
-            if target.address.name not in self._touched:
-                self._journal.mark_steps(self._run, target.address.name, StepStatus.PLANNED)
-            self._reach.tell(Event(target.address.name, "failed", error.message))
+            if name not in self._touched:
+                self._journal.mark_steps(self._run, name, StepStatus.PLANNED)
+            self._reach.tell(Event(name, "refused", error.message))
             raise
         except DriverError as error:
             return error
@@ -182,6 +215,7 @@ class _Change:
 
     def _read_back(self, target: Target, fault: DriverError | None) -> None:
         name = target.address.name
+        self._reach.stage(name, "reading back")
         try:
             now = self._read_after(target, fault)
             left = differences(name, self._job, target.wanted, now.owned)
@@ -228,6 +262,7 @@ def restore_all(journal: Journal, reach: Reach, run_id: int, job: str, switches:
 
     def work(switch: RunSwitch) -> Restored:
         name = switch.address.name
+        reach.stage(name, "restoring")
         try:
             restored = restore(switch, job, reach, lambda: journal.mark_steps(run_id, name, StepStatus.INTENDED))
         except DriverError as error:
@@ -248,6 +283,20 @@ def restore_all(journal: Journal, reach: Reach, run_id: int, job: str, switches:
                 f"{switch.address.name}: our sessions are restored, foreign ones changed meanwhile: {changes}"
             )
     return failures
+
+
+def unchanged_since(target: Target, job: str, now: SwitchState) -> None:
+    """Raise Rejected where a switch is no longer as it was when the steps were made: another operator was faster."""
+    if now != target.actual:
+        changes = (
+            *differences(target.address.name, job, target.actual.owned, now.owned),
+            *differences(target.address.name, job, target.actual.foreign, now.foreign),
+        )
+        raise Rejected(
+            target.address.name,
+            f"somebody changed it since it was read: {sentence(changes)}",
+            hint="find out who; then apply again",
+        )
 
 
 def _bare(error: DriverError) -> str:

@@ -47,11 +47,16 @@ class Reach:
     pause: float = 0.5
     """Seconds between them."""
     tell: Callable[[Event], None] = lambda _: None
+    stage: Callable[[SwitchName, str], None] = lambda _, __: None
+    """Told what a switch is busy with, from the thread that does it; for progress only."""
 
     def read(self, address: SwitchAddress) -> Reading:
         """Read a switch over one connection; raises DriverError."""
+        self.stage(address.name, "reading")
         with self.connect(address) as driver:
-            return Reading(address, driver.read(), driver.capabilities())
+            found = Reading(address, driver.read(), driver.capabilities())
+        self.stage(address.name, "read")
+        return found
 
     def insist(self, work: Callable[[], Result]) -> Result:
         """Do ``work``, again on a new connection where the switch fails; raises the last DriverError."""

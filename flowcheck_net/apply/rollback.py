@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from flowcheck_net.apply.engine import forget_switches, restore_all
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach, counted
-from flowcheck_net.apply.run import RunResult, RunSwitch, SwitchResult
+from flowcheck_net.apply.run import Run, RunResult, RunSwitch, SwitchResult
 from flowcheck_net.apply.undo import meddling
 from flowcheck_net.errors import JournalError, NotRolledBack
 from flowcheck_net.ids import SwitchName
@@ -54,23 +54,26 @@ def rollback(
             return RollbackReport(None, ())
         if job is not None and run.job != job:
             raise JournalError(f"{run} is open, and must be finished or undone first")
-        forget_switches(journal, run, forget)
-        switches = [s for s in run.switches if _concerned(s, forget)]
-        if run.finished is not None:
-            if strange := meddling(run, switches, reach):
-                raise NotRolledBack(strange, hint=_AFTER_MEDDLING)
-            journal.reopen(run.id)
-        failures = restore_all(journal, reach, run.id, run.job, switches)
-        if failures:
-            raise NotRolledBack(
-                "; ".join(failures),
-                hint="cure it, then `flowcheck-net rollback` again; a switch that is gone for good: --forget SWITCH",
-            )
-        journal.finish(run.id, RunResult.ROLLED_BACK)
-        reach.tell(
-            Event(None, "rolled back", f"{run} is undone, {counted(len(switches), 'switch', 'switches')} read back")
+        return undo_run(journal, reach, run, forget)
+
+
+def undo_run(journal: Journal, reach: Reach, run: Run, forget: Collection[SwitchName] = ()) -> RollbackReport:
+    """Undo a run, while the journal is held. Arguments and errors are those of ``rollback``."""
+    forget_switches(journal, run, forget)
+    switches = [s for s in run.switches if _concerned(s, forget)]
+    if run.finished is not None:
+        if strange := meddling(run, switches, reach):
+            raise NotRolledBack(strange, hint=_AFTER_MEDDLING)
+        journal.reopen(run.id)
+    failures = restore_all(journal, reach, run.id, run.job, switches)
+    if failures:
+        raise NotRolledBack(
+            "; ".join(failures),
+            hint="cure it, then `flowcheck-net rollback` again; a switch that is gone for good: --forget SWITCH",
         )
-        return RollbackReport(run.id, tuple(s.address.name for s in switches))
+    journal.finish(run.id, RunResult.ROLLED_BACK)
+    reach.tell(Event(None, "rolled back", f"{run} is undone, {counted(len(switches), 'switch', 'switches')} read back"))
+    return RollbackReport(run.id, tuple(s.address.name for s in switches))
 
 
 def _concerned(switch: RunSwitch, forget: Collection[SwitchName]) -> bool:

@@ -1,6 +1,7 @@
 """What the journal knows about a change: a run, its switches, and how far each has come."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from flowcheck_net.intent import MirrorSession, Step, SwitchAddress, SwitchState
@@ -88,6 +89,24 @@ class Run:
     result: RunResult | None
     switches: tuple[RunSwitch, ...]
     """Sorted by name."""
+    confirm_within: float | None = None
+    """Seconds within which the run must be confirmed once it is finished; None: it stays as it is."""
+    confirm_by: float | None = None
+    """Seconds since the epoch after which it is to be undone. Set at its begin, and anew at its end."""
+    confirmed: str | None = None
+    """ISO 8601, UTC: when it was confirmed."""
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Is the run, open or finished, to be undone unless somebody confirms it?"""
+        return self.confirm_by is not None and self.confirmed is None and self.result is not RunResult.ROLLED_BACK
+
+    @property
+    def deadline(self) -> str:
+        """``confirm_by`` as ISO 8601, UTC; empty: there is none."""
+        if self.confirm_by is None:
+            return ""
+        return datetime.fromtimestamp(self.confirm_by, UTC).isoformat(timespec="seconds")
 
     def __str__(self) -> str:
         return f"run {self.id} of job {self.job}, begun {self.started} by {self.who}"

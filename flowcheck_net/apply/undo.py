@@ -74,7 +74,7 @@ def restore(switch: RunSwitch, job: str, reach: Reach, about_to_write: Callable[
 
     def attempt() -> Restored:
         nonlocal current
-        with reach.connect(switch.address) as driver:
+        with reach.connect(switch.address) as driver, driver.hold():
             found = driver.read()
             if strange := unexplained(current, job, found):
                 raise StateUnknown(switch.address.name, f"changed by someone else since: {sentence(strange)}")

@@ -20,6 +20,7 @@ class LazyGroup(click.Group):
         "plan": ("flowcheck_net.cli.plan:command", "Choose the observation points and write the plan."),
         "plan-diff": ("flowcheck_net.cli.plan_diff:command", "Compare two plans: points, switch changes, cost."),
         "apply": ("flowcheck_net.cli.apply:command", "Program the planned mirror sessions; all switches or none."),
+        "confirm": ("flowcheck_net.cli.confirm:command", "Keep a change that would undo itself (--confirm-within)."),
         "verify": ("flowcheck_net.cli.verify:command", "Compare the switches with the plan; change nothing."),
         "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),
         "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),

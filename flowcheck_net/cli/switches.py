@@ -11,9 +11,23 @@ from flowcheck_net.cli.inputs import Command
 
 if TYPE_CHECKING:
     from flowcheck_net.apply.reach import Event, Reach
+    from flowcheck_net.ids import SwitchName
 
+DEFAULT_WORKERS = 8
 PLAN = click.Path(path_type=Path, exists=True, dir_okay=False)
-STYLES = {"written": "green", "restored": "yellow", "failed": "red", "not restored": "red", "not rolled back": "red"}
+STYLES = {
+    **dict.fromkeys(("written", "confirmed"), "green"),
+    **dict.fromkeys(("restored", "overdue"), "yellow"),
+    **dict.fromkeys(("refused", "failed", "not restored", "not rolled back"), "red"),
+}
+RESULTS = {
+    "written": "done",
+    "refused": "refused",
+    "failed": "unknown",
+    "restored": "undone",
+    "not restored": "unknown",
+}
+"""The last event on a switch -> where the switch stands now."""
 
 
 def state_dir_option(function: Command) -> Command:
@@ -37,6 +51,18 @@ def forget_option(function: Command) -> Command:
     )(function)
 
 
+def workers_option(function: Command) -> Command:
+    """``--workers N``, given to the command as ``workers``."""
+    return click.option(
+        "--workers",
+        type=click.IntRange(1, 256),
+        default=DEFAULT_WORKERS,
+        show_default=True,
+        metavar="N",
+        help="Switches worked on at once; the canary goes alone.",
+    )(function)
+
+
 def default_state_dir() -> Path:
     """The XDG state directory's part that is ours."""
     base = os.environ.get("XDG_STATE_HOME")
@@ -45,12 +71,18 @@ def default_state_dir() -> Path:
     return root / "flowcheck-net"
 
 
-def reach_for(job: str, state_dir: Path, tell: "Callable[[Event], None]") -> "Reach":
+def reach_for(
+    job: str,
+    state_dir: Path,
+    tell: "Callable[[Event], None]",
+    workers: int = DEFAULT_WORKERS,
+    stage: "Callable[[SwitchName, str], None]" = lambda _, __: None,
+) -> "Reach":
     """The way to the switches through the driver registry; sessions of ``job`` count as ours."""
     from flowcheck_net.apply.reach import Reach
     from flowcheck_net.drivers.registry import open_driver
 
-    return Reach(connect=lambda address: open_driver(address, job, state_dir), tell=tell)
+    return Reach(lambda address: open_driver(address, job, state_dir), workers=workers, tell=tell, stage=stage)
 
 
 class Teller:
@@ -69,11 +101,12 @@ class Teller:
             styled(line, STYLES.get(event.result, ""))
 
     def to_json(self) -> dict[str, object]:
-        """The verdict and every event on a switch, in order."""
+        """The verdict, where each switch stands, and every event on a switch, in order."""
         verdicts = [e["result"] for e in self._events if e["switch"] is None]
         switches = [e for e in self._events if e["switch"] is not None]
         otherwise = "not finished" if switches else "refused"
-        return {"verdict": verdicts[-1] if verdicts else otherwise, "events": switches}
+        stand = {str(e["switch"]): RESULTS.get(e["result"] or "", "unknown") for e in switches}
+        return {"verdict": verdicts[-1] if verdicts else otherwise, "switches": stand, "events": switches}
 
 
 def styled(line: str, style: str = "") -> None:

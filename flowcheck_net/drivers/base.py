@@ -34,7 +34,8 @@ class Driver(Protocol):
         """The switch's own lock against other writers, held inside the block; a null context where it has none.
 
         It does not wait: entering raises ``Rejected``, which names the holder where the switch tells, while another one
-        has it. It is gone when the block or the connection ends, however that comes about. Not reentrant.
+        has it. Leaving never raises. The lock is gone when the block or the connection ends, however that comes about.
+        Not reentrant.
         """
         ...
 

@@ -111,9 +111,9 @@ class FakeFabric:
     def open(self, name: str, job: str = JOB) -> FakeDriver:
         return FakeDriver(SwitchName(name), job, self.store(name))
 
-    def reach(self, job: str = JOB, **options: int) -> Reach:
+    def reach(self, job: str = JOB, *, workers: int = 8, attempts: int = 3) -> Reach:
         connect: Callable[[SwitchAddress], FakeDriver] = lambda a: self.open(a.name, job)  # noqa: E731
-        return Reach(connect, pause=0.0, tell=self.events.append, **options)
+        return Reach(connect, workers, attempts, pause=0.0, tell=self.events.append)
 
     def seed(self, name: str, *sessions: MirrorSession) -> None:
         """Somebody configures sessions on the switch."""

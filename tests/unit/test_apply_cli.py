@@ -1,6 +1,7 @@
 """apply, verify and rollback as a user runs them: separate calls over the file-backed fake, texts and exit codes."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,42 @@ def test_the_default_state_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch
     for ignored in ("", "relative/path"):
         monkeypatch.setenv("XDG_STATE_HOME", ignored)
         assert default_state_dir() == Path("/home/someone/.local/state/flowcheck-net")
+
+
+def test_a_change_to_be_confirmed(shell: Shell, monkeypatch: pytest.MonkeyPatch):
+    watched: list[int] = []
+    monkeypatch.setattr("flowcheck_net.cli.guardian.start_guardian", lambda _, run: watched.append(run))
+    plan = str(shell.plan)
+    assert shell("confirm", plan) == 2
+    assert shell("apply", plan, "--confirm-within", "5m") == 0
+    assert "2 switches written and read back; to be undone at 20" in shell.out
+    assert watched == [1]
+    assert shell("apply", plan) == 2
+    assert "awaits its confirmation until" in shell.err
+    assert shell("confirm", plan, "--json") == 0
+    assert json.loads(shell.out)["verdict"] == "confirmed"
+    assert shell("apply", plan) == 0
+    assert shell("apply", plan, "--resume", "--confirm-within", "5m") == 2
+
+
+def test_an_overdue_change_is_undone_before_anything_else(shell: Shell, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("flowcheck_net.cli.guardian.start_guardian", lambda _, __: None)
+    plan = str(shell.plan)
+    shell("apply", plan, "--confirm-within", "10s")
+    real = time.time
+    monkeypatch.setattr("flowcheck_net.apply.confirm.undo_overdue.__defaults__", (lambda: real() + 11,))
+    assert shell("confirm", plan) == 7
+    assert "was not confirmed by" in shell.out
+    assert shell.fabric.state("leaf1").owned == ()
+    shell("apply", plan, "--confirm-within", "10s")
+    assert shell("apply", plan) == 0
+    words = [line.split(": ")[1] for line in shell.out.splitlines() if line.startswith("verdict")]
+    assert words == ["overdue", "rolled back", "applied"]
+
+
+def test_where_each_switch_stands_is_said_in_json(shell: Shell):
+    with shell.fabric.store("leaf2").hold("somebody"):
+        assert shell("apply", str(shell.plan), "--json", "--workers", "1") == 7
+    assert json.loads(shell.out)["switches"] == {"leaf1": "undone", "leaf2": "refused"}
+    assert shell("apply", str(shell.plan), "--json") == 0
+    assert json.loads(shell.out)["switches"] == {"leaf1": "done", "leaf2": "done"}

@@ -135,7 +135,7 @@ def _arm(point: int) -> None:
         replace(self, content)
         tick()
 
-    Journal._transaction = ticking_commit  # type: ignore[method-assign]
+    Journal._transaction = ticking_commit  # type: ignore[method-assign, assignment]
     FileStore._replace = ticking_replace  # type: ignore[method-assign]
 
 

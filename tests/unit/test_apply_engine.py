@@ -302,3 +302,34 @@ def test_insist_gives_up_with_the_last_error(fabric):
         fabric.reach(attempts=2).insist(lambda: fabric.reach().read(PLAN.switches[0]))
     with fabric.store("leaf1").transaction() as switch:
         assert switch.faults[0].times == 7
+
+
+def test_a_switch_that_another_operator_holds_is_refused_and_all_are_undone(fabric, journal):
+    with fabric.store("leaf3").hold("job bert, process 7"):
+        with pytest.raises(RolledBack, match="leaf3: locked by job bert, process 7"):
+            apply_plan(PLAN, "d1", journal, fabric.reach())
+        assert owned(fabric) == EMPTY
+    assert [e.switch for e in fabric.events if e.result == "refused"] == ["leaf3"]
+    apply_plan(PLAN, "d1", journal, fabric.reach())
+
+
+@pytest.mark.parametrize(
+    "stranger", [session("x", "Ethernet9:rx", to="Ethernet40"), session("fcn-gpt-7", "Ethernet9:rx")]
+)
+def test_a_switch_that_somebody_changed_between_reading_and_writing_is_not_written(
+    fabric, journal, monkeypatch, stranger
+):
+    driver = type(fabric.open("leaf2"))
+    honest = driver.hold
+
+    def late(self):
+        if self._switch == "leaf2" and stranger not in (s := fabric.state("leaf2")).foreign + s.owned:
+            fabric.seed("leaf2", stranger)
+        return honest(self)
+
+    monkeypatch.setattr(driver, "hold", late)
+    with pytest.raises(RolledBack, match=rf"leaf2: somebody changed it since it was read: {stranger.name}"):
+        apply_plan(PLAN, "d1", journal, fabric.reach())
+    state = fabric.state("leaf2")
+    assert stranger in state.owned + state.foreign
+    assert len(state.owned + state.foreign) == 2

@@ -156,7 +156,7 @@ def test_a_journal_of_a_newer_version_is_refused(path: Path):
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(JournalError, match="version 99, this program reads 1"):
+    with pytest.raises(JournalError, match="version 99, this program reads 2"):
         Journal(path)
 
 
