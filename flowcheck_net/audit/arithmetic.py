@@ -28,6 +28,8 @@ class SlotSeen:
     """Offsets seen."""
     missing: tuple[MissingRange, ...]
     repeats: int
+    retransmitted: int
+    """Of the repeats, those that the sender sent again."""
     arrivals: int
     """Packets that arrived, copies at other capture ports and double mirroring included, retransmissions not."""
     ports: int
@@ -68,7 +70,7 @@ def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteratio
     if not placed:
         qpn = sightings[0].track.flow.dest_qp if sightings else None
         gone = MissingRange(qp, qpn, None, None, pattern.span, away)
-        return SlotSeen((), (gone,), 0, 0, 0, 0, placed=False)
+        return SlotSeen((), (gone,), 0, 0, 0, 0, 0, placed=False)
     parts = [_inside(s, w, pattern) for s, w in placed]
     seen = merge(part for ranges in parts for part in ranges)
     counted = [_repeats(s, w, pattern) for s, w in placed]
@@ -76,6 +78,7 @@ def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteratio
         seen=seen,
         missing=tuple(_missing(placed, qp, seen, pattern)),
         repeats=sum(repeats for repeats, _ in counted),
+        retransmitted=sum(repeats - doubled for repeats, doubled in counted),
         arrivals=sum(size(ranges) for ranges in parts) + sum(doubled for _, doubled in counted),
         ports=len({s.track.flow.capture for s, _ in placed}),
         mismatches=sum(w.conflicts for _, w in placed),
@@ -156,7 +159,9 @@ def hop_result(
         missing_reduced=reduced,
         missing_partial=partial,
         missing=tuple(gone for part, _ in parts for gone in part.missing),
+        raw=arrivals + sum(part.retransmitted for part, _ in parts),
         repeats=sum(part.repeats for part, _ in parts),
+        retransmitted=sum(part.retransmitted for part, _ in parts),
         surplus=max(0, arrivals - max(1, copies) * distinct),
         mismatches=sum(part.mismatches for part, _ in parts),
     )

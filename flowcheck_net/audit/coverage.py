@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flowcheck_net.audit.arithmetic import Lengths, SlotSeen, absence, hop_result, lengths, slot_seen
 from flowcheck_net.audit.chunks import Carrier, Union, unite
+from flowcheck_net.audit.copies import Difference, differences
 from flowcheck_net.audit.findings import collect
 from flowcheck_net.audit.flows import flow_results
 from flowcheck_net.audit.judge import Facts, judge
@@ -27,12 +28,13 @@ def audit(expectation: Expectation, records: Records) -> AuditReport:
     sighted = survey(expectation, records)
     drops = unexplained_drops(records)
     captures = {capture.name: capture for capture in records.captures}
-    run = _Run(expectation, captures, sighted, _Alike(sighted), drops)
+    copies = differences(sighted)
+    run = _Run(expectation, captures, sighted, _Alike(sighted), drops, _by_ring(copies))
     rings: list[RingResult] = []
     for (group, channel), hops in _rings(expectation.hops):
         rings.extend(_Ring(group, channel, hops, run).results())
     flows = flow_results(records, sighted, expectation)
-    findings = collect(expectation.wire, sighted, drops, rings, flows)
+    findings = collect(expectation.wire, sighted, drops, copies, rings, flows)
     verdicts = [ring.verdict for ring in rings] + [f.verdict for f in findings if f.verdict is not None]
     return AuditReport(
         job=expectation.job,
@@ -45,6 +47,13 @@ def audit(expectation: Expectation, records: Records) -> AuditReport:
         flows=flows,
         warnings=records.warnings,
     )
+
+
+def _by_ring(copies: Sequence[Difference]) -> dict[tuple[GroupName, Channel, int], tuple[str, ...]]:
+    found: dict[tuple[GroupName, Channel, int], list[str]] = defaultdict(list)
+    for each in copies:
+        found[each.key[0], each.key[1], each.iteration].append(str(each))
+    return {key: tuple(texts) for key, texts in found.items()}
 
 
 def _rings(hops: Sequence[ExpectedHop]) -> list[tuple[tuple[GroupName, Channel], list[ExpectedHop]]]:
@@ -108,6 +117,8 @@ class _Run:
     sighted: Survey
     alike: _Alike
     drops: Mapping[CapturePort, int]
+    copies: Mapping[tuple[GroupName, Channel, int], tuple[str, ...]]
+    """By (group, channel, iteration): messages whose copies differ."""
 
 
 class _Ring:
@@ -151,6 +162,7 @@ class _Ring:
             doubts=self.doubts,
             drops={port: self.run.drops[port] for port in sorted(ports & self.run.drops.keys())},
             truncated=self.truncated,
+            copies=self.run.copies.get((self.group, self.channel, iteration), ()),
         )
         verdict, reason = judge(facts)
         return RingResult(

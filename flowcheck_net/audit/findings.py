@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flowcheck_net.audit.assign import Assigned
 from flowcheck_net.audit.content import content_findings
+from flowcheck_net.audit.copies import Difference, copy_findings
 from flowcheck_net.audit.number import part_keys
-from flowcheck_net.audit.pattern import Track, pattern_of
+from flowcheck_net.audit.pattern import Track
 from flowcheck_net.audit.ports import port_findings
 from flowcheck_net.audit.ranges import clip, size
 from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult, hop_label
@@ -21,6 +22,7 @@ def collect(
     wire: Wire,
     sighted: Survey,
     drops: Mapping[CapturePort, int],
+    copies: tuple[Difference, ...],
     rings: Sequence[RingResult],
     flows: Sequence[FlowResult],
 ) -> tuple[Finding, ...]:
@@ -29,6 +31,7 @@ def collect(
         *_foreign(flows),
         *_stale(sighted),
         *_drops(drops),
+        *copy_findings(sighted, copies),
         *_ambiguous(sighted),
         *_placement(sighted),
         *_other(flows),
@@ -143,12 +146,11 @@ def _outside(track: Track, assigned: Assigned, sighted: Survey) -> int:
     """Packets in windows that no iteration is made of: guesses at the ends, and what only empty messages show."""
     count = 0
     for key in dict.fromkeys(part_keys(assigned.slot)):
-        span = pattern_of(assigned.slot.hop.messages, (key[3],), immediates=False).span
         for sighting in sighted.sightings.get(key, ()):
             if sighting.track is track:
                 for number, window in enumerate(sighting.windows, sighting.start):
                     if window.qp == key[3] and window.base is not None and number not in range(sighted.iterations):
-                        count += size(clip(track.flow.seen, window.base, window.base + span - 1))
+                        count += size(clip(track.flow.seen, window.base, window.base + window.span - 1))
     return count
 
 

@@ -1,6 +1,7 @@
 """What each flow of the records is, so that no packet goes without a name."""
 
 from flowcheck_net.audit.place import Placement
+from flowcheck_net.audit.ranges import size
 from flowcheck_net.audit.result import FlowResult, hop_label
 from flowcheck_net.audit.survey import Survey, broadcast_sizes
 from flowcheck_net.model.expect import Expectation
@@ -18,6 +19,7 @@ def flow_results(records: Records, sighted: Survey, expectation: Expectation) ->
     for flow, use in zip(records.flows, sighted.uses, strict=True):
         name, placement = homes.get(id(flow), ("", None))
         others = placement.others if placement else ()
+        repeated = sum(extra for _, extra in flow.repeats)
         broadcasts = sum(m.bytes in declared for m in others)
         results.append(
             FlowResult(
@@ -28,6 +30,10 @@ def flow_results(records: Records, sighted: Survey, expectation: Expectation) ->
                 use=use,
                 hop=name,
                 packets=sum(flow.packets.values()),
+                raw=size(flow.seen) + repeated,
+                unique=size(flow.seen),
+                repeated=repeated,
+                retransmitted=flow.retransmitted,
                 broadcasts=broadcasts,
                 unrecognised=len(others) - broadcasts,
             )

@@ -32,6 +32,8 @@ class Facts:
     """Captures of this ring with drops that the gaps do not explain."""
     truncated: Mapping[CapturePort, int]
     """Captures of this ring with packets that were not captured whole."""
+    copies: tuple[str, ...] = ()
+    """Messages that two capture ports saw with different ICRCs."""
 
 
 def judge(facts: Facts) -> tuple[Verdict, str]:
@@ -64,6 +66,9 @@ def _unknown(facts: Facts) -> tuple[Verdict, str] | None:
     if facts.drops:
         named = ", ".join(f"{port} dropped {count} packets" for port, count in facts.drops.items())
         return Verdict.UNKNOWN, f"{named} that no gap in the sequence numbers explains"
+    if facts.copies:
+        more = len(facts.copies) - 1
+        return Verdict.UNKNOWN, f"copies of one message differ: {facts.copies[0]}{_more(more)}"
     if facts.doubts:
         return Verdict.UNKNOWN, "; ".join(facts.doubts)
     gone = sum(chunk.missing for chunk in facts.union.missing)

@@ -31,6 +31,8 @@ class Window:
     first_time: int | None
     """Nanoseconds since the epoch, of the messages seen; None: none seen."""
     last_time: int | None
+    span: int = 0
+    """Packets that it takes; 0 where the place is not known."""
     qp: int = 0
     """Which part of the iteration (``WireMessage.qp``)."""
     guess: bool = False
@@ -120,7 +122,7 @@ def window_at(track: Track, pattern: Pattern, base: int) -> Window:
     inside = track.between(base, base + pattern.span)
     first = min((m.first_time for m in inside), default=None)
     last = max((m.last_time for m in inside), default=None)
-    return Window(base, fit.matches, fit.conflicts, first, last)
+    return Window(base, fit.matches, fit.conflicts, first, last, pattern.span)
 
 
 def _weak(track: Track, pattern: Pattern, base: int, broadcasts: frozenset[int]) -> bool:

@@ -66,8 +66,12 @@ class HopResult:
     missing_partial: int
     """Packets of partial sums never seen on this hop."""
     missing: tuple[MissingRange, ...]
+    raw: int
+    """Packets that arrived at all capture ports together. ``seen.packets`` are the unique ones of them."""
     repeats: int
-    """Extra arrivals of packets, for whatever reason."""
+    """Extra arrivals of packets at one capture port, for whatever reason."""
+    retransmitted: int
+    """Of the repeats, those that the sender sent again; the others were mirrored twice."""
     surplus: int
     """Copies above the planned number, retransmissions of the sender not included."""
     mismatches: int
@@ -141,7 +145,15 @@ class FlowResult:
     hop: str
     """``hop_label`` for a ring's flow, else empty."""
     packets: int
-    """All packets of the flow."""
+    """All packets of the flow, answers included."""
+    raw: int
+    """Request packets that arrived, each time they did."""
+    unique: int
+    """Distinct ones."""
+    repeated: int
+    """Extra arrivals: raw less unique."""
+    retransmitted: int
+    """Of the repeated, those that the sender sent again."""
     broadcasts: int
     """Messages of declared broadcasts."""
     unrecognised: int

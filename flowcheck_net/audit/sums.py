@@ -8,7 +8,7 @@ from flowcheck_net.audit.result import HopResult, RingResult
 
 @dataclass(frozen=True, slots=True)
 class HopSum:
-    """Packets where nothing else is said; expected = seen + missing."""
+    """Packets where nothing else is said; expected = seen + missing, and ``seen`` are unique ones."""
 
     ring: str
     label: str
@@ -21,7 +21,9 @@ class HopSum:
     missing: int
     missing_reduced: int
     bytes: int
+    raw: int
     repeats: int
+    retransmitted: int
 
 
 def hop_sums(rings: Sequence[RingResult]) -> list[HopSum]:
@@ -47,5 +49,7 @@ def _hop_sum(ring: str, hops: Sequence[HopResult]) -> HopSum:
         missing=expected - seen,
         missing_reduced=sum(hop.missing_reduced for hop in hops),
         bytes=sum(hop.seen.bytes for hop in hops),
+        raw=sum(hop.raw for hop in hops),
         repeats=sum(hop.repeats for hop in hops),
+        retransmitted=sum(hop.retransmitted for hop in hops),
     )

@@ -39,7 +39,7 @@ def unroll(slot: Slot, track: Track, placement: Placement) -> tuple[Window, ...]
     if not slot.turning:
         return tuple(replace(window, qp=slot.rounds[0]) for window in placement.windows)
     windows = [each for window in placement.windows for each in _cut(slot, track, window)]
-    seen = [n for n, window in enumerate(windows) if window.first_time is not None or _any(slot, track, window)]
+    seen = [n for n, window in enumerate(windows) if window.first_time is not None or _any(track, window)]
     return tuple(windows[seen[0] : seen[-1] + 1]) if seen else ()
 
 
@@ -52,9 +52,10 @@ def _cut(slot: Slot, track: Track, window: Window) -> Iterator[Window]:
         yield replace(window_at(track, pattern, window.base + border), guess=window.guess, qp=part)
 
 
-def _any(slot: Slot, track: Track, window: Window) -> bool:
-    span = pattern_of(slot.hop.messages, (window.qp,), immediates=False).span
-    return window.base is not None and bool(span and clip(track.flow.seen, window.base, window.base + span - 1))
+def _any(track: Track, window: Window) -> bool:
+    if window.base is None or not window.span:
+        return False
+    return bool(clip(track.flow.seen, window.base, window.base + window.span - 1))
 
 
 def doubts(assigned: Sequence[Assigned], numbered: Iterable[Shown]) -> list[str]:

@@ -61,6 +61,8 @@ class FindingKind(StrEnum):
     """Immediate data is not the length of the message."""
     LL_FLAG = "ll-flag"
     """LL flags do not count on from message to message."""
+    COPIES_DIFFER = "copies-differ"
+    """Two capture ports saw one complete message with other ICRCs: a copy was changed, or it is another packet."""
     DROPS = "drops"
     """A capture reports more drops than the gaps explain."""
     UNPLACED = "unplaced"

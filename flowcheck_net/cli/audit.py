@@ -214,15 +214,16 @@ def _ring_table(report: "AuditReport") -> "Table":
 def _hop_table(sums: "Sequence[HopSum]") -> "Table":
     from flowcheck_net.cli.output import table
 
-    numbers = ("expected", "seen", "missing", "reduced", "bytes", "repeats")
+    numbers = ("expected", "seen", "missing", "reduced", "bytes", "raw", "repeated", "resent")
     shown = table(
-        "Packets by hop: seen + missing = expected; reduced: fully reduced ones of the missing",
+        "Packets by hop: seen + missing = expected; reduced: of the missing; raw: all that arrived",
         *("hop", "captures", "queue pairs", *numbers),
         numbers=numbers,
     )
     for hop in sums:
         if hop.watched:
-            counts = (hop.expected, hop.seen, hop.missing, hop.missing_reduced, hop.bytes, hop.repeats)
+            gone = (hop.missing, hop.missing_reduced)
+            counts = (hop.expected, hop.seen, *gone, hop.bytes, hop.raw, hop.repeats, hop.retransmitted)
             shown.add_row(hop.label, hop.captures, hop.qpns, *(f"{count:,}" for count in counts))
     hidden = sum(not hop.watched for hop in sums)
     if hidden:
