@@ -149,6 +149,15 @@ class Core:
         lib.fck_free(self._core)
         self._core = ffi.NULL
 
+    @property
+    def handle(self) -> Any:  # noqa: ANN401 - a cffi pointer
+        """For the other modules that wrap the C core (``native_track``)."""
+        return self._core
+
+    def capture_number(self, port: str) -> int:
+        """The core's number of a capture port, made on first use."""
+        return _checked(lib.fck_capture_add(self._core, port.encode()), f"capture port {port!r}")
+
     def read(self, source: Path | bytes, port_of: Callable[[str], str]) -> FileReport:
         """Count the packets of a capture file.
 
@@ -183,7 +192,7 @@ class Core:
                 newest = _interface(file, lib.fck_mapped_interfaces(file) - 1)
                 name = ffi.unpack(newest.name, newest.name_length) if newest.name else b""
                 port = port_of(name.decode(errors="replace").replace("\0", ""))
-                number = _checked(lib.fck_capture_add(self._core, port.encode()), f"capture port {port!r}")
+                number = self.capture_number(port)
                 _checked(lib.fck_mapped_bind(file, number), "naming an interface")
 
     def _report(self, file: Any) -> FileReport:  # noqa: ANN401 - a cffi pointer

@@ -9,6 +9,7 @@
 #include "flow.h"
 #include "icrc.h"
 #include "packet.h"
+#include "track.h"
 #include "tunnel.h"
 
 #define DUPLICATE_WINDOW_NS 1000000
@@ -21,6 +22,8 @@ struct fck_core {
 	struct fck_flow_table table;
 	struct fck_tunnels tunnels;
 	struct fck_icrc *icrc; // NULL: not to be checked
+	struct fck_tracker *tracker; // NULL: nothing is placed
+	uint64_t frames;
 	bool refusing; // max_flows was reached
 	bool finished; // results match what was counted
 };
@@ -145,6 +148,25 @@ static bool sound(const struct fck_core *core, struct fck_capture *counters, con
 	return found != FCK_ATTRIBUTE_ICRC_BAD;
 }
 
+// Hands a request packet that the flow has counted to the tracker.
+static int place_packet(struct fck_core *core, struct fck_flow_state *flow, const struct fck_packet *packet)
+{
+	struct fck_tracker *tracker = core->tracker;
+
+	if (flow->tracker != tracker || flow->tracks_asked != tracker->track_count) {
+		flow->tracker = tracker;
+		flow->tracks_asked = tracker->track_count;
+		flow->track = fck_track_find(tracker, &flow->key);
+	}
+	if (flow->track == NULL) {
+		tracker->unfollowed++;
+		return 0;
+	}
+	return fck_track_packet(
+		tracker, flow->track, packet, fck_sequence_place(&flow->sequence, packet->psn), core->frames
+	);
+}
+
 static int count_packet(struct fck_core *core, struct fck_packet *packet, uint32_t capture, uint64_t time_ns)
 {
 	struct fck_capture *counters = &core->captures[capture];
@@ -155,8 +177,12 @@ static int count_packet(struct fck_core *core, struct fck_packet *packet, uint32
 		return 0;
 	packet->key.capture = (uint16_t)capture;
 	flow = flow_of(core, &packet->key, &rc);
-	if (flow != NULL)
-		return fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
+	if (flow != NULL) {
+		rc = fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
+		if (rc != 0 || core->tracker == NULL || !packet->info.request)
+			return rc;
+		return place_packet(core, flow, packet);
+	}
 	if (rc == 0)
 		counters->attributes[FCK_ATTRIBUTE_FLOW_REFUSED]++;
 	return rc;
@@ -174,6 +200,7 @@ int fck_frame(
 	if (capture >= core->capture_count)
 		return -EINVAL;
 	counters = &core->captures[capture];
+	core->frames++;
 	core->finished = false;
 	count_frame(counters, time_ns, original);
 	kind = fck_parse(&core->config, data, captured, original, &packet);
@@ -191,10 +218,16 @@ int fck_frame_foreign(struct fck_core *core, uint32_t capture, uint64_t time_ns,
 {
 	if (capture >= core->capture_count)
 		return -EINVAL;
+	core->frames++;
 	core->finished = false;
 	count_frame(&core->captures[capture], time_ns, original);
 	core->captures[capture].frames[FCK_FRAME_LINK_TYPE_UNSUPPORTED]++;
 	return 0;
+}
+
+void fck_core_track(struct fck_core *core, struct fck_tracker *tracker)
+{
+	core->tracker = tracker;
 }
 
 int fck_finish(struct fck_core *core)

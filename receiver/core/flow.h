@@ -21,6 +21,9 @@ struct fck_results {
 	uint64_t messages_count;
 };
 
+struct fck_tracker;
+struct fck_track_state;
+
 struct fck_flow_state {
 	struct fck_key key;
 	uint32_t hash;
@@ -32,6 +35,9 @@ struct fck_flow_state {
 	struct fck_sequence sequence;
 	struct fck_pieces pieces;
 	struct fck_results results;
+	const struct fck_tracker *tracker; // the one that was asked for `track`
+	struct fck_track_state *track;     // NULL: not followed
+	uint64_t tracks_asked;             // of the tracker's tracks when it was
 };
 
 // Open addressing; flows never move, so that a pointer to one stays good.

@@ -60,12 +60,15 @@ struct fck_packet {
 	uint32_t psn;
 	uint32_t length;       // RDMA payload on the wire, without padding
 	uint32_t reth_length;
+	uint64_t address;      // remote address of the RETH
 	uint32_t icrc;
 	int64_t immediate;     // -1: none
 	int64_t ll_flag;       // -1: the payload does not begin with an LL line, or too little of it was captured
 	const uint8_t *ip;     // its header in the caller's frame
 	const uint8_t *bth;
 	const uint8_t *icrc_at; // where `has_icrc`
+	const uint8_t *payload; // in the caller's frame; NULL: the headers before it were not captured
+	uint32_t payload_captured;
 	uint32_t outer_count;
 	struct fck_outer outers[FCK_OUTERS]; // the outermost first; those behind `outer_count` are not initialised
 };

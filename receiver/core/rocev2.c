@@ -40,6 +40,7 @@ static void refine_class(struct fck_packet *packet, const uint8_t *extension)
 	}
 	if (packet->info.reth) {
 		packet->has_reth = true;
+		packet->address = (uint64_t)fck_be32(extension) << 32 | fck_be32(extension + 4);
 		packet->reth_length = fck_be32(extension + RETH_LENGTH_OFFSET);
 		if (packet->opcode == OPCODE_WRITE_ONLY &&
 		    (packet->reth_length == CLEAR_TO_SEND_SMALL || packet->reth_length == CLEAR_TO_SEND_LARGE))
@@ -69,6 +70,8 @@ static enum fck_frame_kind parse_extension(struct fck_cursor *cursor, uint32_t p
 		return FCK_FRAME_ROCEV2; // as far as known: the class by its opcode alone
 	refine_class(packet, extension);
 	fck_cursor_cut(cursor, packet->length);
+	packet->payload = cursor->data;
+	packet->payload_captured = cursor->captured;
 	packet->ll_flag = ll_flag(cursor);
 	return FCK_FRAME_ROCEV2;
 }
@@ -81,6 +84,7 @@ enum fck_frame_kind fck_parse_bth(struct fck_cursor *cursor, struct fck_packet *
 	if (bth == NULL)
 		return fck_short_of(cursor, FCK_BTH_SIZE, FCK_FRAME_MALFORMED_BTH, FCK_FRAME_TRUNCATED_BTH);
 	packet->bth = bth;
+	packet->payload = NULL;
 	version_0 = (bth[1] & 0x0f) == 0;
 	packet->opcode = bth[0];
 	packet->info = *fck_opcode_lookup(version_0 ? bth[0] : UINT8_MAX);
