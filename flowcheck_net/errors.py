@@ -17,6 +17,7 @@
     ├── NotRolledBack (8)         apply failed, and the former state was not restored
     ├── ReceiveError (9)
     │   ├── CaptureError          a capture file that is not, or not wholly, readable
+    │   ├── SendError             frames cannot be sent: interface, rights, or a place where they must not go
     │   └── RecordsCorrupt        a records file with a wrong digest, version or form
     └── CoverageUnknown (10)      audit: nothing incomplete, but something could not be proven
 
@@ -163,6 +164,10 @@ class ReceiveError(FlowcheckError):
 
 class CaptureError(ReceiveError):
     """A capture file is missing, empty, foreign or cut off."""
+
+
+class SendError(ReceiveError):
+    """Frames could not be sent: the interface, the rights for it, or a safety rule forbids it."""
 
 
 class RecordsCorrupt(ReceiveError):

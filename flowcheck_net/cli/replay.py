@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.replay_send import SendArguments, send, send_options
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -66,6 +68,7 @@ class _GreType(click.ParamType[int]):
     type=click.IntRange(1, 63),
     help="DSCP by which switches mark packets whose payload they cut off.",
 )
+@send_options
 def command(
     files: tuple[Path, ...],
     output: Path | None,
@@ -73,6 +76,7 @@ def command(
     named: tuple[str, ...],
     gre_types: tuple[int, ...],
     trimmed_dscp: int | None,
+    sending: SendArguments | None,
     *,
     as_json: bool,
     check_icrc: bool,
@@ -82,11 +86,18 @@ def command(
     A file that is cut off is used as far as it is whole, and the exit code is then 9. Mirrored frames are taken out of
     VLAN tags, ERSPAN, GRE and VXLAN.
 
+    With --to nothing is counted: the packets are sent on a Linux network interface (root, or CAP_NET_RAW) at absolute
+    deadlines: their recorded times, scaled, at a given rate or at full speed. It must never reach a production network
+    by accident, so an interface that is hardware, leads to hardware or carries the default route is refused unless
+    --yes-this-interface is given. Truncated records are counted and never sent (docs/replay.md).
+
     \b
     Examples:
       flowcheck-net replay mirror.pcapng -o records.json
       flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.json
       tcpdump -i cap0 -w - | flowcheck-net replay - -o records.json
+      flowcheck-net replay mirror.pcapng --to veth0 --interface ckpt1:cap0 --speed 0.5
+      flowcheck-net replay mirror.pcapng --to ckpt1:cap0=veth0 --to ckpt1:cap1=veth1 --speed max --loop 10
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.output import write_file
@@ -94,6 +105,11 @@ def command(
     from flowcheck_net.receive.native import Settings
     from flowcheck_net.receive.records_json import records_to_json
 
+    if sending is not None:
+        reading: dict[str, object] = {"-o": output, "--before": before, "--capture": named, "--check-icrc": check_icrc}
+        reading |= {"--gre-type": gre_types, "--trimmed-dscp": trimmed_dscp}
+        send(files, sending, reading, as_json=as_json)
+        return
     spare_inputs(output, "-o", *files, *before)
     captures = _capture_names(named)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
