@@ -423,7 +423,7 @@ static int ascending(const void *left, const void *right)
 // Against a sorted list, for values of every magnitude.
 static void test_quantiles(void **state)
 {
-	enum { VALUES = 1000 };
+	enum { VALUES = 997 };
 	static uint64_t values[VALUES];
 	static struct fck_late late;
 	uint64_t random = 12345;
@@ -436,7 +436,10 @@ static void test_quantiles(void **state)
 	}
 	qsort(values, VALUES, sizeof(values[0]), ascending);
 	for (uint32_t permille = 1; permille <= 1000; permille++) {
-		uint64_t exact = values[permille - 1], found = fck_late_quantile(&late, permille);
+		uint32_t at = 0; // so many values and one more are enough
+		while ((at + 1) * 1000 < permille * VALUES)
+			at++;
+		uint64_t exact = values[at], found = fck_late_quantile(&late, permille);
 		assert_true(found >= exact);
 		assert_true(found - exact <= exact / 16);
 	}
