@@ -9,15 +9,40 @@ control FcWindow(in bit<16> count, in bit<16> low, in bit<16> high, out bit<1> i
     bit<16> from_high;
     bit<16> width;
 
-    apply {
+    action subtract() {
         from_low = count - low;
         from_high = count - high;
         width = high - low;
-        if (width[15:15] == 0) {
-            inside = ~from_low[15:15] & from_high[15:15];
-        } else {
-            inside = ~from_low[15:15] | from_high[15:15];
+    }
+
+    action set(bit<1> found) {
+        inside = found;
+    }
+
+    @hidden
+    table signs {
+        key = {
+            width: ternary;
+            from_low: ternary;
+            from_high: ternary;
         }
+        actions = {
+            set;
+        }
+        const default_action = set(0);
+        const size = 4;
+        const entries = {
+            // low <= high: not below low, and below high
+            (16w0 &&& 0x8000, 16w0 &&& 0x8000, 16w0x8000 &&& 0x8000): set(1);
+            // low > high: not below low, or below high
+            (16w0x8000 &&& 0x8000, 16w0 &&& 0x8000, _): set(1);
+            (16w0x8000 &&& 0x8000, _, 16w0x8000 &&& 0x8000): set(1);
+        }
+    }
+
+    apply {
+        subtract();
+        signs.apply();
     }
 }
 

@@ -91,7 +91,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
                     next = next + 0x100;
                     view.verdict = inside == 1 ? FC_INSIDE : FC_OUTSIDE;
                     if (end == 1) {
-                        new_count = count + 1 == flow.period ? 16w0 : count + 1;
+                        new_count = count + 1 >= flow.period ? 16w0 : count + 1;
                     }
                 } else {
                     view.message = 0xffff;
