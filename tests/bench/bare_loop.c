@@ -12,8 +12,10 @@
 enum {
 	ENHANCED_PACKET = 6,
 	PACKET_DATA = 28, // bytes of the block before the frame
-	IPV4_BTH = 14 + 20 + 8,
-	BTH_END = IPV4_BTH + 12,
+	IPV4_UDP = 14 + 20,
+	IPV6_UDP = 14 + 40,
+	BTH = 8, // behind the start of the UDP header
+	BTH_END = IPV4_UDP + BTH + 12,
 };
 
 static uint32_t load32(const uint8_t *at)
@@ -44,9 +46,14 @@ int main(int argc, char **argv)
 		if (load32(data + at) == ENHANCED_PACKET && length > PACKET_DATA + BTH_END) {
 			const uint8_t *frame = data + at + PACKET_DATA;
 			packets++;
-			if (frame[12] == 0x08 && frame[13] == 0x00 && frame[23] == 17 && frame[36] == 0x12 && frame[37] == 0xb7) {
+			const uint8_t *udp = NULL;
+			if (frame[12] == 0x08 && frame[13] == 0x00 && frame[23] == 17)
+				udp = frame + IPV4_UDP;
+			else if (frame[12] == 0x86 && frame[13] == 0xdd && frame[20] == 17)
+				udp = frame + IPV6_UDP;
+			if (udp != NULL && udp[2] == 0x12 && udp[3] == 0xb7) {
 				rocev2++;
-				numbers += frame[IPV4_BTH] + load32(frame + IPV4_BTH + 4) + load32(frame + IPV4_BTH + 8);
+				numbers += udp[BTH] + load32(udp + BTH + 4) + load32(udp + BTH + 8);
 			}
 		}
 		at += length;
