@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, interfaces, and the classic pcap format: a 24-byte header, then records of a 16-byte header and data
+// Interfaces, the run, and the classic pcap format: a 24-byte header, then records of a 16-byte header and data
 // (draft-ietf-opsawg-pcap). The format's own byte order is told by its magic number.
 #define _GNU_SOURCE
 #include "mapped.h"
@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PCAP_HEADER 24u
@@ -126,27 +125,62 @@ static int begin(struct fck_mapped *file)
 	return pcap_begin(file);
 }
 
-int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+// Did reading end for want of data?
+static bool out_of_data(const struct fck_mapped *file)
+{
+	return file->report.state == FCK_FILE_WHOLE || file->report.state == FCK_FILE_TRUNCATED ||
+	       file->report.state == FCK_FILE_EMPTY;
+}
+
+// Takes an end back.
+static int go_on(struct fck_mapped *file)
+{
+	file->ended = false;
+	file->report.state = FCK_FILE_WHOLE;
+	file->report.reason = NULL;
+	return FCK_RUN_MORE;
+}
+
+static int step(struct fck_mapped *file, struct fck_core *core)
+{
+	return file->step == NULL ? begin(file) : file->step(file, core);
+}
+
+static int run(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
 {
 	if (file->interface_count > 0 && !file->interfaces[file->interface_count - 1].public.bound)
 		return FCK_RUN_INTERFACE;
 	int result = file->ended ? FCK_RUN_END : FCK_RUN_MORE;
-	if (!file->ended && file->step == NULL)
-		result = begin(file);
+	int more = file->data == NULL ? fck_window_more(file) : 0;
+	if (more < 0)
+		return more;
 	uint64_t before = file->report.packets;
-	while (result == FCK_RUN_MORE && file->report.packets - before < limit)
-		result = file->step(file, core);
+	while (result == FCK_RUN_MORE && file->report.packets - before < limit) {
+		result = step(file, core);
+		if (result != FCK_RUN_END || !out_of_data(file))
+			continue;
+		more = fck_window_more(file);
+		if (more != 0)
+			result = more < 0 ? more : go_on(file);
+	}
 	file->report.offset = file->gone + file->position;
 	return result;
 }
 
+int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+{
+	file->sink = NULL;
+	return run(file, core, limit);
+}
+
 int fck_mapped_run_to(struct fck_mapped *file, fck_mapped_sink sink, void *context, uint64_t limit)
 {
+	int error = fck_window_map(file);
+	if (error < 0)
+		return error;
 	file->sink = sink;
 	file->sink_context = context;
-	int result = fck_mapped_run(file, NULL, limit);
-	file->sink = NULL;
-	return result;
+	return run(file, NULL, limit);
 }
 
 int fck_mapped_bind(struct fck_mapped *file, uint32_t capture)
@@ -178,47 +212,23 @@ int fck_mapped_buffer(struct fck_mapped **out, const void *data, size_t size)
 	return make(out, data, size);
 }
 
-int fck_mapped_more(struct fck_mapped *file, const void *data, size_t size)
+void fck_mapped_move(struct fck_mapped *file, const void *data, uint64_t size)
 {
-	if (file->mapping != NULL)
-		return -EINVAL;
-	for (uint32_t i = 0; i < file->interface_count; i++) {
-		file->interfaces[i].public.name = NULL;
-		file->interfaces[i].public.name_length = 0;
-	}
 	file->gone += file->position;
 	file->position = 0;
 	file->data = data;
 	file->size = size;
-	file->report.size = file->gone + size;
-	if (file->ended && file->report.state != FCK_FILE_FOREIGN && file->report.state != FCK_FILE_CORRUPT) {
-		file->ended = false;
-		file->report.state = FCK_FILE_WHOLE;
-		file->report.reason = NULL;
-	}
-	return 0;
 }
 
-static int map(struct fck_mapped **out, int descriptor)
+int fck_mapped_more(struct fck_mapped *file, const void *data, size_t size)
 {
-	struct stat status;
-	if (fstat(descriptor, &status) < 0)
-		return -errno;
-	if (!S_ISREG(status.st_mode))
+	if (file->window != NULL)
 		return -EINVAL;
-	if (status.st_size == 0) // cannot be mapped, and needs not be
-		return make(out, NULL, 0);
-	size_t size = (size_t)status.st_size;
-	void *mapping = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-	if (mapping == MAP_FAILED)
-		return -errno;
-	(void)madvise(mapping, size, MADV_SEQUENTIAL); // only advice
-	int error = make(out, mapping, size);
-	if (error < 0)
-		munmap(mapping, size);
-	else
-		(*out)->mapping = mapping;
-	return error;
+	fck_mapped_move(file, data, size);
+	file->report.size = file->gone + size;
+	if (file->ended && out_of_data(file))
+		go_on(file);
+	return 0;
 }
 
 int fck_mapped_open(struct fck_mapped **out, const char *path)
@@ -226,9 +236,21 @@ int fck_mapped_open(struct fck_mapped **out, const char *path)
 	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return -errno;
-	int error = map(out, descriptor);
-	close(descriptor);
-	return error;
+	struct fck_window *window;
+	uint64_t size;
+	int error = fck_window_new(&window, descriptor, &size);
+	if (error < 0) {
+		close(descriptor);
+		return error;
+	}
+	error = make(out, NULL, 0);
+	if (error < 0) {
+		fck_window_free(window);
+		return error;
+	}
+	(*out)->window = window;
+	(*out)->report.size = size;
+	return 0;
 }
 
 void fck_mapped_close(struct fck_mapped *file)
@@ -237,6 +259,9 @@ void fck_mapped_close(struct fck_mapped *file)
 		return;
 	if (file->mapping != NULL)
 		munmap(file->mapping, file->size);
+	fck_window_free(file->window);
+	for (uint32_t i = 0; i < file->interface_count; i++)
+		free(file->interfaces[i].name);
 	free(file->interfaces);
 	free(file);
 }

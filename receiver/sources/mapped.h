@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture files (pcap and pcapng) read from memory: a mapped file, or a buffer that the caller keeps.
+// Capture files (pcap and pcapng) read from a file, or from a buffer that the caller keeps.
 //
 // Use: open, then call fck_mapped_run() until it returns FCK_RUN_END, answering each FCK_RUN_INTERFACE with
 // fck_mapped_bind(). fck_mapped_report() says at any time how far the reading got and why it stopped.
@@ -50,19 +50,20 @@ enum fck_mapped_run {
 	FCK_RUN_INTERFACE, // the newest interface wants its capture: bind it and call again
 };
 
-// Map a regular file. 0, or -errno of open, fstat, mmap; -EINVAL when it is not a regular file.
+// Open a regular file. 0, or -errno of open, fstat; -EINVAL when it is not a regular file; -ENOMEM. It is read through a window
+// of memory that does not grow with the file.
 int fck_mapped_open(struct fck_mapped **out, const char *path);
 
 // Read from memory, which must outlive the handle and is not changed. 0 or -ENOMEM.
 int fck_mapped_buffer(struct fck_mapped **out, const void *data, size_t size);
 
 // Go on with a stream that is read piece by piece: `data` begins with the byte at report.offset, which the run before did
-// not use, and replaces what was there (names of interfaces go with it). 0, or -EINVAL for a mapped file.
+// not use, and replaces what was there. 0, or -EINVAL for a file.
 int fck_mapped_more(struct fck_mapped *file, const void *data, size_t size);
 
 void fck_mapped_close(struct fck_mapped *file);
 
-// Feed up to `limit` packets to the core. enum fck_mapped_run, or what the core refused with (-errno).
+// Feed up to `limit` packets to the core. enum fck_mapped_run; what the core refused with, or -errno of pread.
 int fck_mapped_run(struct fck_mapped *file, struct fck_core *core, uint64_t limit);
 
 // Takes one packet of the capture that its interface was bound to. `data` lives as long as the file. 0, or -errno, which
@@ -71,7 +72,7 @@ typedef int (*fck_mapped_sink)(
 	void *context, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
 );
 
-// As fck_mapped_run(), but the packets, of whatever link type, go to `sink` and not to a core.
+// As fck_mapped_run(), but the packets, of whatever link type, go to `sink` and not to a core. Maps a file. Also -errno of mmap.
 int fck_mapped_run_to(struct fck_mapped *file, fck_mapped_sink sink, void *context, uint64_t limit);
 
 // Say to which capture the newest interface belongs. 0, or -EINVAL when none waits for one.

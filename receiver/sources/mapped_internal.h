@@ -25,6 +25,7 @@ struct fck_interface {
 	struct fck_mapped_interface public;
 	struct fck_clock clock;
 	uint32_t snaplen;   // 0: no limit
+	char *name;         // what public.name points to
 	bool statistics;    // drops come from a statistics block
 	uint64_t last_time; // ns, for packets without a time of their own
 };
@@ -37,7 +38,8 @@ struct fck_mapped {
 	uint64_t size;
 	uint64_t position;
 	uint64_t gone; // bytes of the stream before `data`
-	void *mapping; // to unmap; NULL for a caller's buffer
+	struct fck_window *window; // NULL for a caller's buffer
+	void *mapping; // of the whole file, to unmap; NULL: none was asked for
 	bool swapped;  // of the file (pcap) or section (pcapng): not this machine's byte order
 	bool ended;
 	fck_step *step; // NULL before the file header was read
@@ -79,6 +81,19 @@ int fck_mapped_stop(struct fck_mapped *file, enum fck_mapped_state state, const 
 
 // A zeroed interface at the end of the list; NULL when memory is out.
 struct fck_interface *fck_mapped_add_interface(struct fck_mapped *file);
+
+// What is read next begins with what was left: `size` bytes at `data`.
+void fck_mapped_move(struct fck_mapped *file, const void *data, uint64_t size);
+
+// A window on a regular file of `*size` bytes, which owns the descriptor. 0, -errno of fstat, -EINVAL: no regular file; -ENOMEM.
+int fck_window_new(struct fck_window **out, int descriptor, uint64_t *size);
+void fck_window_free(struct fck_window *window);
+
+// Read on behind what there is. 1: there is more now; 0: there is no more; -errno of pread, -ENOMEM.
+int fck_window_more(struct fck_mapped *file);
+
+// Map the whole file, so that its packets stay where they are. 0 or -errno of mmap.
+int fck_window_map(struct fck_mapped *file);
 
 // Count one packet and hand it to the core if its link type is Ethernet. 0 or -errno of the core.
 int fck_mapped_deliver(

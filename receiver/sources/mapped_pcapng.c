@@ -4,6 +4,7 @@
 #include "mapped_internal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define BLOCK_SECTION 0x0a0d0d0au // a palindrome: reads the same in both byte orders
 #define BLOCK_INTERFACE 1u
@@ -103,6 +104,19 @@ static int section(struct fck_mapped *file, struct block block)
 	return FCK_RUN_MORE;
 }
 
+// Keeps a copy, since what is read moves on. The last name of several holds. False: no memory.
+static bool name_set(struct fck_interface *interface, const uint8_t *name, uint16_t length)
+{
+	char *copy = malloc(length > 0 ? length : 1u);
+	if (copy == NULL)
+		return false;
+	memcpy(copy, name, length);
+	free(interface->name);
+	interface->public.name = interface->name = copy;
+	interface->public.name_length = length;
+	return true;
+}
+
 static int interface_description(struct fck_mapped *file, struct block block)
 {
 	if (block.length < 8)
@@ -116,8 +130,8 @@ static int interface_description(struct fck_mapped *file, struct block block)
 	struct option_walk walk = {.file = file, .at = block.body + 8, .end = block.body + block.length};
 	while (option_next(&walk)) {
 		if (walk.code == OPTION_IF_NAME) {
-			interface->public.name = (const char *)walk.value;
-			interface->public.name_length = walk.length;
+			if (!name_set(interface, walk.value, walk.length))
+				return -ENOMEM;
 		} else if (walk.code == OPTION_IF_TSRESOL && walk.length == 1) {
 			clock_set(&interface->clock, walk.value[0]);
 		} else if (walk.code == OPTION_IF_TSOFFSET && walk.length == 8) {
