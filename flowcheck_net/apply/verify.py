@@ -1,7 +1,8 @@
 """Compare the switches with the plan. Changes nothing.
 
-What is found here is acceptance: the configuration is there. That copies really arrive is proven by counted packets at
-the receiver (``audit``); the switch's own counters are shown as a first sign.
+What is found here is acceptance: the configuration is there. That copies are made is proven by counting (``effect.py``,
+``audit``); the switch's own counters are shown as a first sign. What a driver remarks, such as sampling or a port that
+is down, is a statement about coverage: a session that is read back as planned may still be less than a whole copy.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from flowcheck_net.apply.reach import Reach
 from flowcheck_net.apply.survey import Wish, wishes
 from flowcheck_net.errors import DriverError
 from flowcheck_net.ids import SwitchName
-from flowcheck_net.intent import MirrorSession, SwitchAddress
+from flowcheck_net.intent import MirrorSession, Remark, SwitchAddress
 from flowcheck_net.plan.plan import Plan
 
 
@@ -35,6 +36,10 @@ class SwitchVerdict:
     counts: tuple[SessionCount, ...]
     foreign: int
     """Sessions of other owners."""
+    remarks: tuple[Remark, ...] = ()
+    """What makes our sessions less than whole copies, or puts that in doubt."""
+    restart_mark: str = ""
+    """``SwitchState.restart_mark``"""
     failure: str = ""
     """Why the switch could not be read; then nothing else is known of it."""
 
@@ -51,9 +56,25 @@ class VerifyReport:
         return tuple(d for s in self.switches for d in s.differences)
 
     @property
+    def gaps(self) -> tuple[str, ...]:
+        """Remarks by which copies are certainly incomplete, in words."""
+        return tuple(remark_text(s.switch, r) for s in self.switches for r in s.remarks if r.kind.incomplete)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Remarks by which it depends, in words."""
+        return tuple(remark_text(s.switch, r) for s in self.switches for r in s.remarks if not r.kind.incomplete)
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """Of switches that could not be read."""
         return tuple(s.failure for s in self.switches if s.failure)
+
+
+def remark_text(switch: SwitchName, remark: Remark) -> str:
+    """``leaf1: fcn-gpt-0: sampling: 1 packet in 16``."""
+    about = " ".join(name for name in (remark.session, remark.port) if name)
+    return ": ".join(part for part in (switch, about, remark.kind.value, remark.text) if part)
 
 
 def verify_plan(plan: Plan, reach: Reach, leftovers: Sequence[SwitchAddress] = ()) -> VerifyReport:
@@ -69,10 +90,16 @@ def verify_plan(plan: Plan, reach: Reach, leftovers: Sequence[SwitchAddress] = (
     results = reach.each(lambda wish: _verify(wish, job, reach), every)
     return VerifyReport(
         tuple(
-            SwitchVerdict(wish.address.name, (), (), 0, result.message) if isinstance(result, DriverError) else result
+            SwitchVerdict(wish.address.name, (), (), 0, failure=result.message)
+            if isinstance(result, DriverError)
+            else result
             for wish, result in zip(every, results, strict=True)
         )
     )
+
+
+def _unread(wish: Wish, error: DriverError) -> SwitchVerdict:
+    return SwitchVerdict(wish.address.name, (), (), 0, failure=error.message)
 
 
 def _verify(wish: Wish, job: str, reach: Reach) -> SwitchVerdict:
@@ -88,4 +115,6 @@ def _verify(wish: Wish, job: str, reach: Reach) -> SwitchVerdict:
         differences=tuple(sorted([*differences(name, job, wish.wanted, state.owned), *in_the_way])),
         counts=tuple(SessionCount(s, counters.sessions.get(s.name)) for s in wish.wanted),
         foreign=len(state.foreign),
+        remarks=state.remarks,
+        restart_mark=state.restart_mark,
     )

@@ -22,6 +22,7 @@ class LazyGroup(click.Group):
         "apply": ("flowcheck_net.cli.apply:command", "Program the planned mirror sessions; all switches or none."),
         "confirm": ("flowcheck_net.cli.confirm:command", "Keep a change that would undo itself (--confirm-within)."),
         "verify": ("flowcheck_net.cli.verify:command", "Compare the switches with the plan; change nothing."),
+        "probe": ("flowcheck_net.cli.probe:command", "Write marked packets that prove the observation points."),
         "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),
         "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),
         "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),

@@ -1,99 +1,114 @@
-"""``flowcheck-net verify``: compare the switches with the plan."""
+"""``flowcheck-net verify``: compare the switches with the plan, and count what they mirror."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.cli.duration import Duration
 from flowcheck_net.cli.inputs import read_plan
-from flowcheck_net.cli.switches import PLAN, Teller, reach_for, state_dir_option, styled
+from flowcheck_net.cli.switches import PLAN, Teller, reach_for, state_dir_option, workers_option
 
 if TYPE_CHECKING:
-    from flowcheck_net.apply.verify import SwitchVerdict, VerifyReport
+    from flowcheck_net.apply.effect import PointEffect
+    from flowcheck_net.apply.reach import Reach
     from flowcheck_net.intent import SwitchAddress
+    from flowcheck_net.plan.plan import Plan
+
+DEFAULT_WINDOW = 10
+DEFAULT_COUNT = 100
 
 
 @click.command("verify")
 @click.argument("plan_file", metavar="PLAN", type=PLAN)
+@click.option("--probe", is_flag=True, help="Prove the effect: count what each observation point mirrors.")
+@click.option(
+    "--window",
+    type=Duration(0, 86400),
+    default=DEFAULT_WINDOW,
+    metavar="TIME",
+    help="With --probe: how long to count what the job sends.  [default: 10s]",
+)
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Count the marked packets of `flowcheck-net probe` in these records of the capture ports, instead of the "
+    "switches' counters.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(1, 100_000),
+    default=DEFAULT_COUNT,
+    show_default=True,
+    metavar="N",
+    help="With --records: marked packets sent for each hop.",
+)
+@workers_option
 @state_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-def command(plan_file: Path, state_dir: Path, *, as_json: bool) -> None:
+def command(
+    plan_file: Path,
+    state_dir: Path,
+    records: Path | None,
+    window: float,
+    count: int,
+    workers: int,
+    *,
+    probe: bool,
+    as_json: bool,
+) -> None:
     """Read every switch of PLAN and name each difference and its owner; change nothing.
 
-    What is proven here is that the configuration was accepted. That copies arrive is proven by `flowcheck-net audit`;
-    the switches' own packet counts are shown as a first sign. Exit code 6: there is a difference.
+    Without --probe this proves that the configuration was *accepted*, no more. With --probe each observation point is
+    *working* only when it was counted: one copy of each packet that passed it while the job ran or, with --records,
+    N of N marked packets at its capture port. Else it is silent, too few, too many, or still only accepted.
 
-    Example: flowcheck-net verify plan.json
-    """
-    from flowcheck_net.apply.journal import Journal
+    Sampling, truncation, policers, foreign filters, inactive sessions and ports that are down are told as what they do
+    to coverage. Exit code 6: a difference; 4: copies are missing or too many; 5: a switch cannot be read; 10: something
+    that was asked for could not be proven.
+
+    \b
+    Examples:
+      flowcheck-net verify plan.json
+      flowcheck-net verify plan.json --probe --window 30s
+      flowcheck-net probe plan.json -o probes       (then send them, capture, and replay the capture into records)
+      flowcheck-net verify plan.json --records records.json
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.apply.verify import verify_plan
     from flowcheck_net.cli.output import emit_json
-    from flowcheck_net.errors import Drift, DriverError
+    from flowcheck_net.cli.verify_show import error_of, report_json, show
 
     plan = read_plan(plan_file)
-    journal_file = state_dir / "journal.sqlite"
-    leftovers: tuple[SwitchAddress, ...] = ()
-    if journal_file.exists():
-        with Journal(journal_file) as journal:
-            leftovers = journal.leftovers(plan.job.name, [a.name for a in plan.switches])
-    report = verify_plan(plan, reach_for(plan.job.name, state_dir, Teller(quiet=True)), leftovers)
+    reach = reach_for(plan.job.name, state_dir, Teller(quiet=True), workers)
+    report = verify_plan(plan, reach, leftovers(plan, state_dir))
+    effects = _effects(plan, reach, window, records, count) if probe or records else None
     if as_json:
-        emit_json(_report_json(report))
+        emit_json(report_json(report, effects))
     else:
-        for switch in report.switches:
-            _show(switch)
-        styled(f"verdict: {_verdict(report)}")
-    if report.differences:
-        raise Drift(_verdict(report), hint="`flowcheck-net apply PLAN` puts our own sessions right")
-    if report.failures:
-        unread = next(s for s in report.switches if s.failure)
-        raise DriverError(
-            unread.switch,
-            unread.failure.removeprefix(f"{unread.switch}: "),
-            hint="verify again when the switch can be reached",
-        )
+        show(report, effects)
+    if error := error_of(report, effects):
+        raise error
 
 
-def _verdict(report: "VerifyReport") -> str:
-    from flowcheck_net.apply.reach import counted
+def leftovers(plan: "Plan", state_dir: Path) -> "tuple[SwitchAddress, ...]":
+    """Switches outside the plan on which earlier runs of its job may have left sessions."""
+    from flowcheck_net.apply.journal import Journal
 
-    if report.differences:
-        where = ", ".join(sorted({d.switch for d in report.differences}))
-        return f"drift: {counted(len(report.differences), 'difference', 'differences')} on {where}"
-    if report.failures:
-        return "unknown: " + "; ".join(report.failures)
-    return "accepted: every session was read back as planned; counted packets at the receiver prove the effect"
-
-
-def _show(switch: "SwitchVerdict") -> None:
-    if switch.failure:
-        styled(f"{switch.switch}: unknown: {switch.failure.removeprefix(f'{switch.switch}: ')}", "red")
-        return
-    from flowcheck_net.apply.reach import counted
-
-    state = "drift" if switch.differences else "accepted"
-    planned = counted(len(switch.counts), "session", "sessions")
-    styled(f"{switch.switch}: {state}: {planned} planned, {switch.foreign} foreign", "bold")
-    for difference in switch.differences:
-        styled(f"  {difference.session} ({difference.owner}) {difference.text}", "red")
-    for count in switch.counts:
-        sources = " ".join(f"{s.port}:{s.direction}" for s in count.session.sources)
-        packets = "packets unknown" if count.packets is None else f"{count.packets} packets mirrored"
-        styled(f"  {count.session.name}: {sources} -> {count.session.destination}: {packets}")
+    journal_file = state_dir / "journal.sqlite"
+    if not journal_file.exists():
+        return ()
+    with Journal(journal_file) as journal:
+        return journal.leftovers(plan.job.name, [a.name for a in plan.switches])
 
 
-def _report_json(report: "VerifyReport") -> dict[str, object]:
-    verdict = "drift" if report.differences else "unknown" if report.failures else "accepted"
-    return {
-        "verdict": verdict,
-        "switches": [
-            {
-                "switch": s.switch,
-                "failure": s.failure or None,
-                "foreign": s.foreign,
-                "differences": [{"session": d.session, "owner": d.owner, "text": d.text} for d in s.differences],
-                "packets": {c.session.name: c.packets for c in s.counts},
-            }
-            for s in report.switches
-        ],
-    }
+def _effects(
+    plan: "Plan", reach: "Reach", window: float, records: Path | None, count: int
+) -> "tuple[PointEffect, ...]":
+    if records is None:
+        from flowcheck_net.apply.measure import count_effect
+
+        return count_effect(plan, reach, window)
+    from flowcheck_net.audit.probe import judge_probes
+    from flowcheck_net.cli.audit import _read_records
+
+    return judge_probes(plan, _read_records(records), count)

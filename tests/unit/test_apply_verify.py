@@ -1,11 +1,17 @@
 """Verify: every difference, its owner, and what the switches count."""
 
+from dataclasses import replace
+
 import pytest
 
 from flowcheck_net.apply.compare import unified
+from flowcheck_net.apply.effect import Effect, PointEffect
 from flowcheck_net.apply.verify import verify_plan
+from flowcheck_net.cli.verify_show import error_of, report_json, show
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
-from flowcheck_net.intent import SwitchState
+from flowcheck_net.ids import CapturePort, PortName, SwitchName
+from flowcheck_net.intent import Direction, Remark, RemarkKind, SwitchState
+from flowcheck_net.plan.plan import Point
 from tests.doubles.switches import FOREIGN, FakeFabric, address, plan_for, session
 
 A = session("fcn-gpt-0", "Ethernet1:rx", "Ethernet1:tx")
@@ -94,3 +100,57 @@ def test_the_unified_diff_shows_our_sessions_only():
         "+  destination Ethernet32",
         "+  filter 10.0.0.1 -> 10.0.0.2",
     )
+
+
+def remarked(kind: RemarkKind, text: str) -> FakeFabric:
+    fabric = FakeFabric()
+    fabric.seed("leaf1", A)
+    with fabric.store("leaf1").transaction() as switch:
+        switch.remarks.append(Remark(kind, text, session=A.name, port=PortName("Ethernet31")))
+    return fabric
+
+
+@pytest.mark.parametrize("kind", list(RemarkKind))
+def test_what_a_driver_remarks_is_a_statement_about_coverage(kind: RemarkKind, capsys):
+    report = verify_plan(plan_for({"leaf1": [A]}), remarked(kind, "so it is").reach())
+    words = f"leaf1: fcn-gpt-0 Ethernet31: {kind}: so it is"
+    certain = kind in {
+        RemarkKind.SAMPLING,
+        RemarkKind.TRUNCATION,
+        RemarkKind.FILTER,
+        RemarkKind.INACTIVE,
+        RemarkKind.DESTINATION_DOWN,
+        RemarkKind.NO_NEXT_HOP,
+    }
+    assert (report.gaps, report.doubts) == (((words,), ()) if certain else ((), (words,)))
+    assert report.differences == ()
+    error = error_of(report, None)
+    assert error is not None
+    assert error.exit_code == (4 if certain else 10)
+    assert words in error.message
+    show(report, None)
+    said = capsys.readouterr().out
+    assert f"  {'incomplete' if certain else 'in doubt'}: fcn-gpt-0 Ethernet31: {kind}: so it is\n" in said
+    assert f"'incomplete': {certain}" in str(report_json(report, None)["switches"])
+
+
+def test_the_worst_that_is_known_is_the_exit_code():
+    report = verify_plan(plan_for({"leaf1": [A]}), remarked(RemarkKind.SAMPLING, "1 in 16").reach())
+    drifted = verify_plan(plan_for({"leaf1": []}), remarked(RemarkKind.SAMPLING, "1 in 16").reach())
+    working = PointEffect(
+        Point(SwitchName("leaf1"), PortName("e"), Direction.RX, CapturePort("c:d")), Effect.WORKING, ""
+    )
+    sound = replace(report, switches=tuple(replace(s, remarks=()) for s in report.switches))
+    unread = replace(sound, switches=tuple(replace(s, failure="leaf1: gone") for s in sound.switches))
+    cases = {
+        6: (drifted, [working]),
+        4: (sound, [replace(working, effect=Effect.TOO_MANY)]),
+        5: (unread, [replace(working, effect=Effect.UNKNOWN)]),
+        10: (sound, [replace(working, effect=Effect.ACCEPTED)]),
+    }
+    for code, (found, effects) in cases.items():
+        error = error_of(found, effects)
+        assert error is not None
+        assert error.exit_code == code
+    assert error_of(sound, [working]) is None
+    assert error_of(sound, None) is None
