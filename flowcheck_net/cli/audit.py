@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from flowcheck_net.audit.sums import HopSum
     from flowcheck_net.model.expect import Expectation
     from flowcheck_net.plan.plan import Picture
-    from flowcheck_net.receive.records import Records
     from flowcheck_net.spec.topology import Topology
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -63,14 +62,15 @@ def command(
 
     \b
     Examples:
-      flowcheck-net audit records.json --plan plan.json --html report.html
-      flowcheck-net audit records.json my-job/        (topology.yaml, job.yaml, policy.yaml; no plan)
+      flowcheck-net audit records.fcr --plan plan.json --html report.html
+      flowcheck-net audit records.fcr my-job/        (topology.yaml, job.yaml, policy.yaml; no plan)
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.audit.coverage import audit
     from flowcheck_net.audit.report import render_html
     from flowcheck_net.audit.result import report_to_dict
     from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.output import console, emit_json, write_file
+    from flowcheck_net.receive.records_read import read_records
 
     if plan is None and directory is None and None in (topology, job):
         raise click.UsageError("give --plan, DIRECTORY, or --topology and --job")
@@ -78,7 +78,7 @@ def command(
         raise click.UsageError("--plan holds the whole configuration: give it alone")
     spare_inputs(html, "--html", records, plan, topology, job, policy)
     expectation, scene = _planned(plan) if plan is not None else _unplanned(directory, topology, job, policy)
-    report = audit(expectation, _read_records(records))
+    report = audit(expectation, read_records(records))
     if html is not None:
         write_file(html, render_html(report, scene), "--html")
     if as_json:
@@ -131,20 +131,6 @@ def _picture(topology: "Topology") -> "Picture":
 def _end(text: str) -> tuple[str, str]:
     device, _, port = text.partition(":")
     return device, port
-
-
-def _read_records(path: Path) -> "Records":
-    from flowcheck_net.errors import RecordsCorrupt
-    from flowcheck_net.receive.records_json import records_from_json
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        hint = f"records are made of a capture: `flowcheck-net replay {path} -o records.json`"
-        if isinstance(error, UnicodeDecodeError):
-            raise RecordsCorrupt(f"{path} is no records file", hint=hint) from error
-        raise RecordsCorrupt(f"{path} cannot be read: {error.strerror}", hint=hint) from error
-    return records_from_json(text, str(path))
 
 
 def _error(report: "AuditReport") -> FlowcheckError | None:

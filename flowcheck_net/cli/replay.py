@@ -1,6 +1,7 @@
 """``flowcheck-net replay``: capture files to records of what was seen."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,11 @@ if TYPE_CHECKING:
 
     from flowcheck_net.errors import FlowcheckError
     from flowcheck_net.receive.compare import FlowLoss
-    from flowcheck_net.receive.native import Settings
-    from flowcheck_net.receive.records import Flow, Records
+    from flowcheck_net.receive.records import Records
 
 _FILE = click.Path(path_type=Path, allow_dash=True)
-_RANGES_SHOWN = 8
-_TUNNELS_SHOWN = 16
+_LONG = 1 << 28
+"""Bytes of capture files whose reading is worth a progress bar."""
 
 
 class _GreType(click.ParamType[int]):
@@ -40,7 +40,12 @@ class _GreType(click.ParamType[int]):
 
 @click.command("replay")
 @click.argument("files", nargs=-1, required=True, type=_FILE)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the records to this file.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the records to this file: as JSON where its name ends in .json, else in the quick binary form.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the records (with --before: the comparison) as JSON.")
 @click.option(
     "--before",
@@ -68,6 +73,9 @@ class _GreType(click.ParamType[int]):
     type=click.IntRange(1, 63),
     help="DSCP by which switches mark packets whose payload they cut off.",
 )
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Files of different capture ports read at a time.  [default: cores]"
+)
 @send_options
 def command(
     files: tuple[Path, ...],
@@ -77,14 +85,16 @@ def command(
     gre_types: tuple[int, ...],
     trimmed_dscp: int | None,
     sending: SendArguments | None,
+    jobs: int | None,
     *,
     as_json: bool,
     check_icrc: bool,
 ) -> None:
-    """Read pcap and pcapng FILES (plain or gzip, - is standard input) and count what was seen.
+    """Read pcap and pcapng FILES (plain, gzip or zstd, - is standard input) and count what was seen.
 
     A file that is cut off is used as far as it is whole, and the exit code is then 9. Mirrored frames are taken out of
-    VLAN tags, ERSPAN, GRE and VXLAN.
+    VLAN tags, ERSPAN, GRE and VXLAN. In --before a records file stands for the captures that it was made of. A binary
+    records file is shown by `records show`.
 
     With --to nothing is counted: the packets are sent on a Linux network interface (root, or CAP_NET_RAW) at absolute
     deadlines: their recorded times, scaled, at a given rate or at full speed. It must never reach a production network
@@ -93,17 +103,15 @@ def command(
 
     \b
     Examples:
-      flowcheck-net replay mirror.pcapng -o records.json
-      flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.json
-      tcpdump -i cap0 -w - | flowcheck-net replay - -o records.json
+      flowcheck-net replay mirror.pcapng -o records.fcr
+      flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.fcr
+      tcpdump -i cap0 -w - | flowcheck-net replay - -o records.fcr
+      flowcheck-net replay after.pcap --before before.fcr
       flowcheck-net replay mirror.pcapng --to veth0 --interface ckpt1:cap0 --speed 0.5
       flowcheck-net replay mirror.pcapng --to ckpt1:cap0=veth0 --to ckpt1:cap1=veth1 --speed max --loop 10
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
-    from flowcheck_net.cli.output import write_file
-    from flowcheck_net.receive.compare import compare
     from flowcheck_net.receive.native import Settings
-    from flowcheck_net.receive.records_json import records_to_json
 
     if sending is not None:
         reading: dict[str, object] = {"-o": output, "--before": before, "--capture": named, "--check-icrc": check_icrc}
@@ -111,20 +119,32 @@ def command(
         send(files, sending, reading, as_json=as_json)
         return
     spare_inputs(output, "-o", *files, *before)
-    captures = _capture_names(named)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
-    after, fault = _replay(files, captures, settings)
-    earlier, fault_before = _replay(before, captures, settings) if before else (None, None)
-    if output is not None:
-        write_file(output, records_to_json(after) + "\n", "-o")
-    losses = compare(earlier, after) if earlier is not None else None
+    how = {"captures": _capture_names(named), "settings": settings, "jobs": jobs}
+    after, fault = _replayed(files, output, how)
+    earlier, fault_before = _earlier(before, how) if before else (None, None)
+    losses = _compared(earlier, after) if earlier is not None else None
     if as_json:
-        click.echo(records_to_json(after) if losses is None else _comparison_json(before, files, losses))
+        _print_json(after, before, files, losses)
     else:
-        _show(after, losses)
+        _show(after, losses, output)
     for error in (fault_before, fault):
         if error is not None:
             raise error
+
+
+def _print_json(
+    records: "Records", before: Iterable[Path], files: Iterable[Path], losses: "Sequence[FlowLoss] | None"
+) -> None:
+    from flowcheck_net.receive.records_json import records_to_json
+
+    click.echo(records_to_json(records) if losses is None else _comparison_json(before, files, losses))
+
+
+def _compared(earlier: "Records", after: "Records") -> "Sequence[FlowLoss]":
+    from flowcheck_net.receive.compare import compare
+
+    return compare(earlier, after)
 
 
 def _capture_names(named: Iterable[str]) -> dict[str, str]:
@@ -138,16 +158,70 @@ def _capture_names(named: Iterable[str]) -> dict[str, str]:
     return captures
 
 
-def _replay(
-    files: Sequence[Path], captures: Mapping[str, str], settings: "Settings"
+def _replayed(
+    files: Sequence[Path], output: Path | None, how: dict[str, Any]
 ) -> tuple["Records", "FlowcheckError | None"]:
-    """The records, and the fault to report once they are written."""
-    from flowcheck_net.receive.replay import CaptureIncomplete, replay
+    """The records, written where they are wanted, and the fault to report after that."""
+    from flowcheck_net.receive.replay import CaptureIncomplete, replay, replay_to_file
 
+    streamed = output is not None and not _is_json(output) and (output.is_file() or not output.exists())
+    fault = None
     try:
-        return replay(files, captures=captures, settings=settings), None
+        with _progress(files) as watch:
+            if output is not None and streamed:
+                return replay_to_file(files, output, watch=watch, **how), None
+            records = replay(files, watch=watch, **how)
     except CaptureIncomplete as error:
-        return error.records, error
+        records, fault = error.records, error
+    if output is not None and not streamed:
+        _write(output, records)
+    return records, fault
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix.lower() == ".json"
+
+
+def _write(output: Path, records: "Records") -> None:
+    from flowcheck_net.cli.output import write_file
+    from flowcheck_net.receive.records_json import records_to_json
+    from flowcheck_net.receive.records_write import write_records
+
+    if _is_json(output):
+        write_file(output, records_to_json(records) + "\n", "-o")
+    else:
+        write_records(output, records)
+
+
+def _earlier(before: Sequence[Path], how: dict[str, Any]) -> tuple["Records", "FlowcheckError | None"]:
+    """What was seen before, from captures and from records files."""
+    from dataclasses import replace
+
+    from flowcheck_net.receive.records_read import holds_records, read_records
+
+    captures = [path for path in before if not holds_records(path)]
+    read = [read_records(path) for path in before if path not in captures]
+    found, fault = _replayed(captures, None, how) if captures else (read.pop(0), None)
+    return replace(found, flows=tuple(flow for each in (found, *read) for flow in each.flows)), fault
+
+
+@contextmanager
+def _progress(files: Sequence[Path]) -> "Iterator[Callable[[int], None]]":
+    """A place to tell how many bytes were read: a bar where somebody watches and it takes long enough."""
+    import sys
+
+    sizes = [path.stat().st_size for path in files if path.is_file()]
+    if not sys.stderr.isatty() or (sum(sizes) < _LONG and len(sizes) == len(files)):
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    from flowcheck_net.cli.output import console
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        task = shown.add_task("reading", total=sum(sizes) if len(sizes) == len(files) else None)
+        yield lambda read: shown.advance(task, read)
 
 
 def _comparison_json(before: Iterable[Path], after: Iterable[Path], losses: Iterable["FlowLoss"]) -> str:
@@ -162,106 +236,52 @@ def _comparison_json(before: Iterable[Path], after: Iterable[Path], losses: Iter
     return json.dumps(document, indent=2, sort_keys=True)
 
 
-def _show(records: "Records", losses: "Sequence[FlowLoss] | None") -> None:
+def _show(records: "Records", losses: "Sequence[FlowLoss] | None", output: Path | None) -> None:
+    if records.warnings:
+        _show_warnings(records.warnings)
+    if output is not None and not _is_json(output):
+        _show_briefly(records, output)
+    else:
+        _show_tables(records)
+    if losses is not None:
+        from flowcheck_net.cli.output import console
+
+        console().print(_loss_table(losses))
+
+
+def _show_warnings(warnings: Iterable[str]) -> None:
     from flowcheck_net.cli.output import console
 
-    out = console()
-    for warning in records.warnings:
+    for warning in warnings:
         console(stderr=True).print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
-    out.print(_flow_table(records))
-    out.print(_counter_table(records))
+
+
+def _show_briefly(records: "Records", output: Path) -> None:
+    """One line, without the time that tables cost."""
+    packets = sum(capture.packets for capture in records.captures)
+    missing = sum(each.packets for flow in records.flows for each in flow.missing)
+    messages = sum(len(flow.messages) for flow in records.flows)
+    click.echo(
+        f"{packets:,} packets of {len(records.captures)} capture ports: {len(records.flows):,} flows, "
+        f"{messages:,} messages, {missing:,} packets missing"
+    )
+    click.echo(f"written: {output} (`flowcheck-net records show {output}` shows it)")
+
+
+def _show_tables(records: "Records") -> None:
+    from flowcheck_net.cli.output import console
+    from flowcheck_net.cli.records_tables import counter_table, flow_table, tunnel_table
+
+    out = console()
+    out.print(flow_table(records))
+    out.print(counter_table(records))
     if any(capture.tunnels for capture in records.captures):
-        out.print(_tunnel_table(records))
-    if losses is not None:
-        out.print(_loss_table(losses))
-
-
-def _missing_text(flow: "Flow") -> str:
-    """PSN ranges with their cause, the first few of them."""
-    parts = [f"{_psns(each.first_psn, each.last_psn)} {each.cause}" for each in flow.missing[:_RANGES_SHOWN]]
-    if len(flow.missing) > _RANGES_SHOWN:
-        parts.append(f"and {len(flow.missing) - _RANGES_SHOWN} more")
-    total = sum(each.packets for each in flow.missing)
-    return f"{total}: {', '.join(parts)}" if parts else "0"
-
-
-def _psns(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
-
-
-def _flow_table(records: "Records") -> "Table":
-    """Flows that carry RDMA requests. Answers alone have nothing to miss; their packets are in the counters."""
-    from flowcheck_net.cli.output import table
-
-    flows = [flow for flow in records.flows if flow.seen]
-    several = len(records.captures) > 1
-    shown = table(
-        f"Flows that carry RDMA requests: {len(flows)} of {len(records.flows)}",
-        *(["capture"] if several else []),
-        *("source", "destination", "dest QP", "writes", "messages", "gaps", "missing PSNs", "repeats"),
-        numbers=("dest QP", "writes", "messages", "gaps", "repeats"),
-    )
-    for flow in flows:
-        lost = sum(gap.packets for gap in flow.gaps)
-        gaps = f"{len(flow.gaps)} ({lost} PSN{'s' if lost != 1 else ''})" if flow.gaps else "0"
-        row = [
-            *(flow.source, flow.destination, f"{flow.dest_qp:#x}", str(flow.packets.get("write", 0))),
-            *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
-        ]
-        shown.add_row(*([flow.capture] if several else []), *row)
-    if any(flow.packets.get("clear_to_send") and not flow.packets.get("write") for flow in flows):
-        shown.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers\n"
-    return shown
-
-
-def _counter_table(records: "Records") -> "Table":
-    """Everything counted, by name, without the zeros."""
-    from flowcheck_net.cli.output import table
-
-    shown = table("Counters", "capture", "counter", "packets", numbers=("packets",))
-    for capture in records.captures:
-        shown.add_row(capture.name, "all frames", str(capture.packets))
-        dropped = "unknown" if capture.dropped is None else str(capture.dropped)
-        shown.add_row("", "dropped, says the capture", dropped)
-        _add_counts(shown, "frame", capture.frames)
-        _add_counts(shown, "attribute", capture.attributes)
-        totals: dict[str, int] = {}
-        for flow in records.flows:
-            if flow.capture == capture.name:
-                for name, count in flow.packets.items():
-                    totals[name] = totals.get(name, 0) + count
-        _add_counts(shown, "rocev2", totals)
-    return shown
-
-
-def _add_counts(shown: "Table", kind: str, counts: Mapping[str, int]) -> None:
-    for name, count in counts.items():
-        if count:
-            shown.add_row("", f"{kind} {name}", str(count))
-
-
-def _tunnel_table(records: "Records") -> "Table":
-    """Where mirrored frames come from, the busiest tunnels of each capture."""
-    from flowcheck_net.cli.output import table
-
-    shown = table(
-        "Tunnels",
-        *("capture", "outer source", "kind", "session", "packets", "sequence gaps"),
-        numbers=("session", "packets", "sequence gaps"),
-    )
-    for capture in records.captures:
-        busiest = sorted(capture.tunnels, key=lambda tunnel: -tunnel.packets)
-        for tunnel in busiest[:_TUNNELS_SHOWN]:
-            session = "none" if tunnel.session is None else str(tunnel.session)
-            gaps = "unknown" if tunnel.sequence_gaps is None else str(tunnel.sequence_gaps)
-            shown.add_row(capture.name, tunnel.outer_source, tunnel.kind, session, str(tunnel.packets), gaps)
-        if len(busiest) > _TUNNELS_SHOWN:
-            shown.add_row(capture.name, f"and {len(busiest) - _TUNNELS_SHOWN} more", "", "", "", "")
-    return shown
+        out.print(tunnel_table(records))
 
 
 def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
     from flowcheck_net.cli.output import table
+    from flowcheck_net.cli.records_tables import psns
 
     total = sum(loss.lost for loss in losses if loss.after)
     shown = table(
@@ -274,7 +294,7 @@ def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
             what = "never seen after: lost altogether, or on another path"
         else:
             parts = [
-                _psns(each.first_psn, each.last_psn) + (f" x{each.copies}" if each.copies > 1 else "")
+                psns(each.first_psn, each.last_psn) + (f" x{each.copies}" if each.copies > 1 else "")
                 for each in loss.lost_ranges
             ]
             what = ", ".join(parts)

@@ -14,10 +14,14 @@ from typing import Any, Self
 from flowcheck_net._native import ffi, lib
 from flowcheck_net.errors import CaptureError, ReceiveError
 from flowcheck_net.ids import Address, CapturePort, Qpn
-from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing, Tunnel, TunnelKind
+from flowcheck_net.receive.capture_file import Stream
+from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Missing, Tunnel, TunnelKind
+from flowcheck_net.receive.records_rows import ROW
 
-_PACKETS_A_CALL = 1_000_000
-"""Packets handled without a return to Python: long enough to cost nothing, short enough for Ctrl-C."""
+_PACKETS_A_CALL = 1 << 18
+"""Packets handled without a return to Python: long enough to cost nothing, short enough for Ctrl-C and for memory."""
+_TAKEN_AT_ONCE = 4096
+"""Messages taken out of a flow by one call."""
 _CODES = {"int64_t": "q", "uint64_t": "Q", "uint32_t": "I"}
 
 
@@ -96,6 +100,8 @@ _MESSAGE = _layout(
     *("position", "bytes", "packets", "expected_packets", "immediate", "ll_flag", "icrc_sum"),
     *("first_time", "last_time", "first_psn", "opcode"),
 )
+if _MESSAGE.size != ROW.size:
+    raise TypeError("records_rows.ROW is not a message of the core")
 
 
 def _rows(layout: struct.Struct, array: Any, count: int) -> Iterator[tuple[int, ...]]:  # noqa: ANN401 - a cffi pointer
@@ -128,7 +134,9 @@ def _known(value: int) -> int | None:
 class Core:
     """One counting core. Not for use by two threads."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, packets_a_call: int = _PACKETS_A_CALL) -> None:
+        """``packets_a_call``: how many are handled without a pause."""
+        self._packets_a_call = packets_a_call
         wanted = settings or Settings()
         config = ffi.new(
             "struct fck_config *",
@@ -141,6 +149,7 @@ class Core:
         out = ffi.new("struct fck_core **")
         _checked(lib.fck_new(config, out), "making the packet counter")
         self._core = out[0]
+        self._rows = ffi.new("struct fck_message[]", _TAKEN_AT_ONCE)
 
     def __enter__(self) -> Self:
         return self
@@ -158,34 +167,63 @@ class Core:
         """The core's number of a capture port, made on first use."""
         return _checked(lib.fck_capture_add(self._core, port.encode()), f"capture port {port!r}")
 
-    def read(self, source: Path | bytes, port_of: Callable[[str], str]) -> FileReport:
+    def read(
+        self,
+        source: Path | bytes | Stream,
+        port_of: Callable[[str], str],
+        pause: Callable[[int], None] = lambda _: None,
+    ) -> FileReport:
         """Count the packets of a capture file.
 
         Args:
-            source: a regular file, or the content of one.
+            source: a regular file, or the content of one, whole or as a stream.
             port_of: from the name of an interface in the file ("" where it has none) to its capture port.
+            pause: called now and then between packets, with the bytes of the content that are done.
 
         Raises:
             CaptureError: the file cannot be opened. What is wrong inside it is in the report.
         """
         out = ffi.new("struct fck_mapped **")
         if isinstance(source, bytes):
-            content = ffi.from_buffer(source)
-            error = lib.fck_mapped_buffer(out, content, len(source))
-        else:
-            error = lib.fck_mapped_open(out, os.fsencode(source))
-        if error < 0:
+            source = Stream(iter([source]))
+        if isinstance(source, Stream):
+            _checked(lib.fck_mapped_buffer(out, ffi.NULL, 0), "opening a stream")
+        elif (error := lib.fck_mapped_open(out, os.fsencode(source))) < 0:
             why = "not a regular file" if -error == errno.EINVAL else os.strerror(-error)
             raise CaptureError(f"{source!s:.200}: {why}")
         try:
-            self._run(out[0], port_of)
+            if isinstance(source, Stream):
+                self._run_pieces(out[0], source, port_of, pause)
+            else:
+                self._run(out[0], port_of, pause)
             return self._report(out[0])
         finally:
             lib.fck_mapped_close(out[0])
 
-    def _run(self, file: Any, port_of: Callable[[str], str]) -> None:  # noqa: ANN401 - a cffi pointer
+    def _run_pieces(
+        self,
+        file: Any,  # noqa: ANN401 - a cffi pointer
+        stream: Stream,
+        port_of: Callable[[str], str],
+        pause: Callable[[int], None],
+    ) -> None:
+        """Piece by piece, each put behind what the one before left over; the C side keeps pointing into ``data``."""
+        data = b""
+        used = 0
+        for piece in stream.pieces:
+            report = lib.fck_mapped_report(file)
+            data = data[report.offset - used :] + piece
+            used = report.offset
+            _checked(lib.fck_mapped_more(file, ffi.from_buffer(data), len(data)), "reading a stream")
+            self._run(file, port_of, pause)
+            if lib.fck_mapped_report(file).state in (FileState.FOREIGN, FileState.CORRUPT):
+                return
+        if lib.fck_mapped_report(file).size == 0:
+            self._run(file, port_of, pause)  # an empty file is a finding too
+
+    def _run(self, file: Any, port_of: Callable[[str], str], pause: Callable[[int], None]) -> None:  # noqa: ANN401 - cffi
         while True:
-            result = _checked(lib.fck_mapped_run(file, self._core, _PACKETS_A_CALL), "counting packets")
+            result = _checked(lib.fck_mapped_run(file, self._core, self._packets_a_call), "counting packets")
             if result == lib.FCK_RUN_END:
                 return
             if result == lib.FCK_RUN_INTERFACE:
@@ -194,6 +232,20 @@ class Core:
                 port = port_of(name.decode(errors="replace").replace("\0", ""))
                 number = self.capture_number(port)
                 _checked(lib.fck_mapped_bind(file, number), "naming an interface")
+            else:
+                pause(lib.fck_mapped_report(file).offset)
+
+    def take(self, keep: Callable[[int, bytes], None]) -> None:
+        """Take finished messages out, so that memory does not grow: ``keep(flow, rows)`` gets them.
+
+        Rows are those of ``records_rows``, flows are numbered as ``flows`` numbers them.
+        """
+        for number in range(lib.fck_flow_count(self._core)):
+            count = _TAKEN_AT_ONCE
+            while count == _TAKEN_AT_ONCE:
+                count = _checked(lib.fck_flow_take(self._core, number, self._rows, count), "taking messages")
+                if count:
+                    keep(number, bytes(ffi.buffer(self._rows, count * ROW.size)))
 
     def _report(self, file: Any) -> FileReport:  # noqa: ANN401 - a cffi pointer
         report = lib.fck_mapped_report(file)
@@ -259,15 +311,20 @@ class Core:
             found[out.capture].append(tunnel)
         return found
 
-    def flows(self) -> tuple[Flow, ...]:
-        """All flows with their gaps and messages, sorted as the records want them."""
-        _checked(lib.fck_finish(self._core), "working out messages and gaps")
-        flows = (self._flow(number) for number in range(lib.fck_flow_count(self._core)))
-        return tuple(sorted(flows, key=lambda flow: (flow.capture, flow.source, flow.destination, flow.dest_qp)))
+    def flows(self, keep: Callable[[int, bytes], None]) -> tuple[Flow, ...]:
+        """All flows, in the order in which they appeared, which numbers them from 0.
 
-    def _flow(self, number: int) -> Flow:
+        Args:
+            keep: gets the rows of messages that were not taken before; the flows have none.
+        """
+        _checked(lib.fck_finish(self._core), "working out messages and gaps")
+        return tuple(self._flow(number, keep) for number in range(lib.fck_flow_count(self._core)))
+
+    def _flow(self, number: int, keep: Callable[[int, bytes], None]) -> Flow:
         flow = ffi.new("struct fck_flow *")
         _checked(lib.fck_flow_get(self._core, number, flow), "reading a flow's counts")
+        if flow.messages_count:
+            keep(number, bytes(ffi.buffer(flow.messages, flow.messages_count * ROW.size)))
         return Flow(
             capture=self._capture_name(flow.capture),
             source=_address(flow.family, flow.source),
@@ -289,7 +346,7 @@ class Core:
                 Gap(position=position, first_psn=first, last_psn=last, packets=packets, filled=filled)
                 for position, packets, filled, first, last in _rows(_GAP, flow.gaps, flow.gaps_count)
             ),
-            messages=tuple(_message(row) for row in _rows(_MESSAGE, flow.messages, flow.messages_count)),
+            messages=(),
             truncated=flow.truncated,
         )
 
@@ -307,21 +364,3 @@ def _address(family: int, packed: Any) -> Address:  # noqa: ANN401 - a cffi arra
 
 def _tunnel_order(tunnel: Tunnel) -> tuple[Address, TunnelKind, int]:
     return tunnel.outer_source, tunnel.kind, -1 if tunnel.session is None else tunnel.session
-
-
-def _message(row: tuple[int, ...]) -> Message:
-    position, size, packets, expected, immediate, ll_flag, icrc_sum, *rest = row
-    first_time, last_time, first_psn, opcode = rest
-    return Message(
-        position=position,
-        first_psn=first_psn,
-        bytes=_known(size),
-        packets=packets,
-        expected_packets=_known(expected),
-        immediate=_known(immediate),
-        opcode=opcode,
-        first_time=first_time,
-        last_time=last_time,
-        ll_flag=_known(ll_flag),
-        icrc_sum=_known(icrc_sum),
-    )

@@ -1,5 +1,9 @@
-"""Records: what was seen, per capture port and flow. ``records_json`` makes one JSON document of them."""
+"""Records: what was seen, per capture port and flow.
 
+``records_write`` and ``records_read`` make files of them; ``records_json`` is the JSON document.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -95,7 +99,8 @@ class Flow:
     """Packets that filled a gap without a rewind of the sender."""
     missing: tuple[Missing, ...]
     gaps: tuple[Gap, ...]
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
+    """By position. A tuple, or ``MessageRows``, which makes them when they are asked for."""
     truncated: int = 0
     """Packets of which fewer bytes were captured than the IP header says; counted in ``packets`` too."""
 

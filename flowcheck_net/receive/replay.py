@@ -1,18 +1,21 @@
 """Capture files to records: every packet counted, every fault of a file named with its place."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from flowcheck_net.errors import CaptureError
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.receive.capture_file import Content, legible, link_type_name, open_content, stem
-from flowcheck_net.receive.native import Core, FileReport, FileState, Settings
-from flowcheck_net.receive.records import Records
-
-_NO_NAMES = frozenset({"", "-"})
-"""A capture that came through a pipe calls its interface "-"."""
-_FOREIGN_HINT = "give a pcap or pcapng file, plain or gzip; others can be converted with `editcap -F pcapng IN OUT`"
+from flowcheck_net.receive.capture_file import legible
+from flowcheck_net.receive.native import Settings
+from flowcheck_net.receive.records import Capture, Flow, Message, Records
+from flowcheck_net.receive.records_rows import MessageRows
+from flowcheck_net.receive.records_write import FlowId, RecordsWriter, records_place, rows_in_file
+from flowcheck_net.receive.replay_chain import Chain, FileFindings, Job, Keeper, chains_of, read_chain
 
 
 class CaptureIncomplete(CaptureError):
@@ -23,135 +26,218 @@ class CaptureIncomplete(CaptureError):
         self.records = records
 
 
-@dataclass(slots=True)
-class _Findings:
-    """What is known about the files read so far."""
+class _Store(Protocol):
+    """Where the messages of all chains go."""
 
-    fatal: list[str] = field(default_factory=list)
-    """Files of which nothing can be used."""
-    incomplete: list[str] = field(default_factory=list)
-    """Files of which a part is used."""
-    warnings: list[str] = field(default_factory=list)
-    hints: list[str] = field(default_factory=list)
-    drops: dict[CapturePort, int | None] = field(default_factory=dict)
-    origins: dict[CapturePort, list[str]] = field(default_factory=dict)
-    """By capture port: the files it comes from."""
+    def keeper(self) -> Keeper:
+        """For the next chain."""
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+Store = TypeVar("Store", bound=_Store)
 
 
-def _judge(path: Path, content: Content, report: FileReport, findings: _Findings) -> None:
-    """Sort what a report says into fatal faults, partial files and nothing."""
-    inside = " (offset in the uncompressed data)" if content.compressed else ""
-    if report.state is FileState.EMPTY and not content.cut:
-        findings.fatal.append(f"{path}: the file is empty (0 bytes)")
-    elif report.state is FileState.FOREIGN:
-        findings.fatal.append(f"{path}: not a capture file: it begins like neither pcap nor pcapng")
-        findings.hints.append(_FOREIGN_HINT)
-    elif report.state in (FileState.TRUNCATED, FileState.CORRUPT):
-        word = "truncated" if report.state is FileState.TRUNCATED else "corrupt"
-        place = f"{word} at byte {report.offset:,} of {report.size:,}{inside}: {report.reason}"
-        _partial(path, place, report, findings)
-    elif content.cut:
-        place = f"truncated: the gzip stream ends early, after {_count(report.size, 'byte')} of data"
-        _partial(path, place, report, findings)
+class _Rows:
+    """Messages of one chain in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[bytes]] = defaultdict(list)
+
+    def add(self, flow: int, rows: bytes) -> None:
+        """More of them."""
+        self.rows[flow].append(rows)
 
 
-def _partial(path: Path, place: str, report: FileReport, findings: _Findings) -> None:
-    if report.packets == 0:
-        findings.fatal.append(f"{path}: {place}; no whole packet before it")
-    else:
-        findings.incomplete.append(f"{path}: {place}; {_count(report.packets, 'whole packet')} before it used")
+class _Memory:
+    """Messages of all chains in memory."""
 
+    def __init__(self) -> None:
+        self.chains: list[_Rows] = []
 
-def _note_interfaces(path: Path, report: FileReport, findings: _Findings) -> None:
-    for interface in report.interfaces:
-        name = interface.capture
-        if interface.link_type != 1 and interface.packets:
-            kind = link_type_name(interface.link_type)
-            findings.warnings.append(
-                f"{path}: {_count(interface.packets, 'packet')} of link type {kind} counted, not parsed: not Ethernet"
-            )
-        before = findings.drops.get(name, 0)
-        findings.drops[name] = None if before is None or interface.drops is None else before + interface.drops
-        origins = findings.origins.setdefault(name, [])
-        if str(path) not in origins:
-            origins.append(str(path))
+    def keeper(self) -> Keeper:
+        """For the next chain."""
+        made = _Rows()
+        self.chains.append(made)
+        return made
 
-
-def _port_name(path: Path, interface: str, captures: Mapping[str, str]) -> str:
-    """The capture port of an interface: as asked for by file or interface name, else its own name, else the file's."""
-    own = stem(path) if interface in _NO_NAMES else interface
-    return legible(captures.get(str(path)) or captures.get(own) or own)
-
-
-def _read(core: Core, path: Path, captures: Mapping[str, str], findings: _Findings) -> None:
-    try:
-        content = open_content(path)
-        report = core.read(content.source, lambda interface: _port_name(path, interface, captures))
-    except CaptureError as error:
-        findings.fatal.append(error.message)
-        findings.hints.append(error.hint)
-        return
-    _judge(path, content, report, findings)
-    _note_interfaces(path, report, findings)
-    if report.packets == 0 and report.state is FileState.WHOLE:
-        findings.warnings.append(f"{path}: a capture file without any packet")
-
-
-def _merged_ports(findings: _Findings) -> list[str]:
-    return [
-        f"capture port {name} comes from {len(files)} files ({', '.join(files)}) and is counted as one: "
-        "if they were taken at different places, name them with --capture NAME=FILE"
-        for name, files in findings.origins.items()
-        if len(files) > 1
-    ]
-
-
-def _lines(texts: Iterable[str]) -> str:
-    return "\n".join(map(legible, texts))
+    def messages(self, key: FlowId) -> Sequence[Message]:
+        """Of one flow."""
+        rows = b"".join(self.chains[key[0]].rows[key[1]])
+        return MessageRows.of(rows) if rows else ()
 
 
 def replay(
-    paths: Sequence[Path], *, captures: Mapping[str, str] | None = None, settings: Settings | None = None
+    paths: Sequence[Path],
+    *,
+    captures: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    jobs: int | None = None,
+    watch: Callable[[int], None] = lambda _: None,
 ) -> Records:
     """Count the packets of capture files as a receiver would have.
 
-    A capture port is called as the file calls its interface (pcapng), else as the file without its suffixes.
+    A capture port is called as the file calls its interface (pcapng), else as the file without its suffixes. Files that
+    share no capture port are read at the same time, those of one port one after another.
 
     Args:
-        paths: pcap or pcapng files in order of time, plain or gzip; ``-`` is standard input.
+        paths: pcap or pcapng files in order of time, plain, gzip or zstd; ``-`` is standard input.
         captures: capture ports by file (as in ``paths``) or interface name, to be used instead.
         settings: how to read packets; None: as usual.
+        jobs: how many threads may read; None: one for each core. The result does not depend on it.
+        watch: called now and then, from any thread, with the bytes of capture files read since the last call.
 
     Raises:
         CaptureIncomplete: a file is cut off or damaged; the records of all that is whole are in the error.
         CaptureError: a file is missing, empty or no capture file, or no file holds a packet. Names every such file.
     """
-    findings = _Findings()
-    with Core(settings) as core:
-        for path in paths:
-            _read(core, path, captures or {}, findings)
-        if findings.fatal:
-            raise CaptureError(_lines(findings.fatal), hint=next(filter(None, findings.hints), ""))
-        ports = core.captures()
-        if not any(port.packets for port in ports):
+    counted = _Counted(paths, Job(captures or {}, settings, watch), _Memory, jobs)
+    records, _ = counted.records(counted.store.messages)
+    counted.complain(records)
+    return records
+
+
+def replay_to_file(
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    captures: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    jobs: int | None = None,
+    watch: Callable[[int], None] = lambda _: None,
+) -> Records:
+    """Like ``replay``, but write a records file while reading, so that memory does not grow with the messages.
+
+    ``output`` must be a regular file or a new one; it is there when this returns or raises CaptureIncomplete, else
+    untouched. The messages of the records stay in it, and are read when looked at.
+
+    Raises:
+        OutputError: ``output`` cannot be written. Else as ``replay``.
+    """
+    target = Path(os.path.realpath(output))
+    with records_place(output) as place:
+        counted = _Counted(
+            paths, Job(captures or {}, settings, watch), partial(RecordsWriter, place.file, place.folder), jobs
+        )
+        extents = counted.store.messages()
+        records, keys = counted.records(lambda key: rows_in_file(target, extents[key]) if key in extents else ())
+        counted.store.close(records, keys)
+    counted.complain(records)
+    return records
+
+
+class _Counted(Generic[Store]):
+    """All files counted; raises CaptureError where a file is of no use."""
+
+    def __init__(self, paths: Sequence[Path], job: Job, made: Callable[[], Store], jobs: int | None) -> None:
+        self._paths = paths
+        groups = chains_of(paths, job)
+        self.store = made()
+        self._chains = _run(paths, groups, job, self.store, jobs)
+        if len(self._chains) > 1 and _share_a_port(self._chains):  # an interface that a file names late
+            self.store = made()
+            groups = [list(range(len(paths)))]
+            self._chains = _run(paths, groups, job, self.store, jobs)
+        pairs = zip(groups, self._chains, strict=True)
+        found = dict(pair for group, chain in pairs for pair in zip(group, chain.files, strict=True))
+        self._files: list[FileFindings] = [found[number] for number in range(len(paths))]
+        self._refuse()
+
+    def _refuse(self) -> None:
+        fatal = [file.fatal for file in self._files if file.fatal]
+        if fatal:
+            raise CaptureError(_lines(fatal), hint=next((file.hint for file in self._files if file.hint), ""))
+        if not any(capture.packets for chain in self._chains for capture in chain.captures):
             raise CaptureError(
-                _lines(findings.warnings) or "no capture file given",
+                _lines(self._warnings()) or "no capture file given",
                 hint="was the mirror session up, and was the capture running on the right interface?",
             )
+
+    def records(self, messages: Callable[[FlowId], Sequence[Message]]) -> tuple[Records, list[FlowId]]:
+        """The records, and the keys of their flows in the store."""
+        keyed = [
+            (replace(flow, messages=messages((chain_number, flow_number))), (chain_number, flow_number))
+            for chain_number, chain in enumerate(self._chains)
+            for flow_number, flow in enumerate(chain.flows)
+        ]
+        keyed.sort(key=lambda each: _place(each[0]))
+        drops = self._drops()
         records = Records(
-            sources=tuple(legible(str(path)) for path in paths),
-            warnings=tuple(map(legible, (*findings.incomplete, *findings.warnings, *_merged_ports(findings)))),
-            captures=tuple(replace(port, dropped=findings.drops.get(port.name)) for port in ports),
-            flows=core.flows(),
+            sources=tuple(legible(str(path)) for path in self._paths),
+            warnings=tuple(map(legible, (*self._incomplete(), *self._warnings(), *self._merged_ports()))),
+            captures=tuple(replace(port, dropped=drops.get(port.name)) for port in self._captures()),
+            flows=tuple(flow for flow, _ in keyed),
         )
-    if findings.incomplete:
-        raise CaptureIncomplete(
-            _lines(findings.incomplete),
-            records,
-            hint="the records hold what is whole; copy the file again",
-        )
-    return records
+        return records, [key for _, key in keyed]
+
+    def complain(self, records: Records) -> None:
+        """Raise CaptureIncomplete where a file was used in part."""
+        if self._incomplete():
+            raise CaptureIncomplete(
+                _lines(self._incomplete()),
+                records,
+                hint="the records hold what is whole; copy the file again",
+            )
+
+    def _captures(self) -> list[Capture]:
+        return sorted((port for chain in self._chains for port in chain.captures), key=lambda port: port.name)
+
+    def _incomplete(self) -> list[str]:
+        return [file.incomplete for file in self._files if file.incomplete]
+
+    def _warnings(self) -> list[str]:
+        return [warning for file in self._files for warning in file.warnings]
+
+    def _drops(self) -> dict[CapturePort, int | None]:
+        """By port; None where any file of it does not say."""
+        drops: dict[CapturePort, int | None] = {}
+        for file in self._files:
+            for interface in file.interfaces:
+                before = drops.get(interface.capture, 0)
+                unknown = before is None or interface.drops is None
+                drops[interface.capture] = None if unknown else (before or 0) + (interface.drops or 0)
+        return drops
+
+    def _merged_ports(self) -> Iterator[str]:
+        origins: dict[CapturePort, dict[str, None]] = {}
+        for file in self._files:
+            for interface in file.interfaces:
+                origins.setdefault(interface.capture, {})[str(file.path)] = None
+        for name, files in origins.items():
+            if len(files) > 1:
+                yield (
+                    f"capture port {name} comes from {len(files)} files ({', '.join(files)}) and is counted as one: "
+                    "if they were taken at different places, name them with --capture NAME=FILE"
+                )
+
+
+def _place(flow: Flow) -> tuple[str, str, str, int]:
+    return flow.capture, flow.source, flow.destination, flow.dest_qp
+
+
+def _share_a_port(chains: Iterable[Chain]) -> bool:
+    names = [capture.name for chain in chains for capture in chain.captures]
+    return len(names) != len(set(names))
+
+
+def _run(
+    paths: Sequence[Path], groups: Sequence[Sequence[int]], job: Job, store: _Store, jobs: int | None
+) -> list[Chain]:
+    """Read the chains, several at a time; in their order, whichever is ready first."""
+    work = [([paths[number] for number in group], job, store.keeper()) for group in groups]
+    threads = min(jobs or len(os.sched_getaffinity(0)), len(groups))
+    if threads < 2:
+        return [read_chain(*each) for each in work]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(read_chain, *each) for each in work]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            job.stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(map(legible, texts))

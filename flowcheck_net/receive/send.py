@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from flowcheck_net.errors import CaptureError, FlowcheckError, SendError
-from flowcheck_net.receive.capture_file import Content, legible, open_content, stem
+from flowcheck_net.receive.capture_file import Content, legible, stem, whole_content
 from flowcheck_net.receive.native import Core, FileState
 from flowcheck_net.receive.native_send import Pace, Sender, SendSettings, now_ns
 from flowcheck_net.receive.send_interface import InterfaceFacts, TransmitCounters, look, transmit_counters
@@ -101,7 +101,7 @@ def _port_name(path: Path, interface: str) -> str:
 
 def _survey(path: Path) -> _File:
     """What a file holds; CaptureError where nothing of it can be used."""
-    content = open_content(path)
+    content = whole_content(path)
     with Core() as core:
         report = core.read(content.source, lambda interface: _port_name(path, interface))
         captures = core.captures()
