@@ -109,6 +109,6 @@ def _effects(
 
         return count_effect(plan, reach, window)
     from flowcheck_net.audit.probe import judge_probes
-    from flowcheck_net.cli.audit import _read_records
+    from flowcheck_net.receive.records_read import read_records
 
-    return judge_probes(plan, _read_records(records), count)
+    return judge_probes(plan, read_records(records), count)
