@@ -16,7 +16,7 @@ from flowcheck_net.errors import DriverError
 from flowcheck_net.intent import SwitchAddress
 
 GROUP = "flowcheck_net.drivers"
-BUILT_IN = {"fake": "flowcheck_net.drivers.fake:open_fake"}
+BUILT_IN = {"fake": "flowcheck_net.drivers.fake:open_fake", "ovs": "flowcheck_net.drivers.ovs:open_ovs"}
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]
 

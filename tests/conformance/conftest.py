@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import bench_fake
+from tests.conformance import bench_fake, bench_ovs
 from tests.conformance.bench import Bench, Cannot
 
 BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "fake-memory": bench_fake.in_memory,
     "fake-file": bench_fake.in_file,
+    "ovs": bench_ovs.real,
 }
 
 
@@ -37,3 +38,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
         return (yield)
     except Cannot as why:
         pytest.skip(str(why))
+
+
+def pytest_sessionfinish() -> None:
+    """Switches that are set up once for all tests end here."""
+    bench_ovs.close()

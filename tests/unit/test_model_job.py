@@ -263,9 +263,10 @@ class TestPlatforms:
         assert (table.max_sessions, table.max_sources_per_session, table.filters) == (4, 8, True)
         assert table.directions == {Direction.RX, Direction.TX}
 
-    def test_ovs_has_no_filter_and_shares_sources(self) -> None:
+    def test_ovs_filters_what_arrives_and_shares_sources(self) -> None:
         table = capabilities("ovs")
-        assert (table.max_sessions, table.filters, table.source_in_many_sessions) == (32, False, True)
+        assert (table.max_sessions, table.filters, table.source_in_many_sessions) == (32, True, True)
+        assert table.filter_directions == {Direction.RX}
         assert table.directions == {Direction.RX, Direction.TX}
 
     @pytest.mark.parametrize("name", ["tofino9", "../fake", ""])

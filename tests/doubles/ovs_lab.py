@@ -1,0 +1,334 @@
+"""A real Open vSwitch of the tests' own: private database, userspace datapath, a network namespace without a name.
+
+Nothing of it outlives the test process: the namespace lives as long as its processes, and these die with us.
+"""
+
+import ctypes
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+from flowcheck_net.intent import FlowFilter
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+PROGRAMS = (
+    "ovsdb-tool",
+    "ovsdb-server",
+    "ovs-vswitchd",
+    "ovs-vsctl",
+    "ovs-ofctl",
+    "ip",
+    "nsenter",
+    "unshare",
+    "setpriv",
+)
+VOLATILE = {
+    "statistics",
+    "cur_cfg",
+    "next_cfg",
+    "_version",
+    "status",
+    "link_state",
+    "admin_state",
+    "link_resets",
+    "error",
+}
+"""Columns that the switch itself changes."""
+_CLONE_NEWNET = 0x40000000
+_PATIENCE = 10.0
+Result = TypeVar("Result")
+
+
+def missing() -> str:
+    """Why there can be no lab here; empty: there can."""
+    if os.geteuid():
+        return "needs root for a network namespace"
+    lacking = [p for p in PROGRAMS if shutil.which(p) is None]
+    if lacking or not SCHEMA.is_file():
+        return f"no Open vSwitch here ({', '.join(lacking) or SCHEMA} is missing): apt-get install openvswitch-switch"
+    return ""
+
+
+def mac(number: int) -> bytes:
+    """The address that leads to a port of the lab, whichever bridge it is on."""
+    return struct.pack(">BBI", 2, 0xFC, number)
+
+
+def frame(to: int, flow: FlowFilter | None = None, number: int = 0, size: int = 128) -> bytes:
+    """An Ethernet frame to port ``to``: RoCEv2 (RDMA WRITE MIDDLE) with a flow, else UDP to the discard port.
+
+    Args:
+        to: the port, see ``mac``.
+        flow: IPv4 or IPv6 addresses.
+        number: the packet's PSN.
+        size: bytes of payload.
+    """
+    bth = struct.pack(">BBHII", 0x07, 0x40, 0xFFFF, 0x11, number & 0xFFFFFF)
+    inner = (bth if flow else b"") + bytes(size) + b"ICRC"
+    udp = struct.pack(">HHHH", 0xC000, 4791 if flow else 9, 8 + len(inner), 0) + inner
+    source, destination = (flow.source, flow.destination) if flow else ("10.0.0.1", "10.0.0.2")
+    if ":" in source:
+        addresses = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, destination)
+        packet, kind = struct.pack(">IHBB", 6 << 28, len(udp), 17, 64) + addresses + udp, 0x86DD
+    else:
+        head = struct.pack(">BBHHHBBH", 0x45, 2, 20 + len(udp), number & 0xFFFF, 0x4000, 64, 17, 0)
+        head += socket.inet_aton(source) + socket.inet_aton(destination)
+        total = sum(struct.unpack(">10H", head))
+        total = (total & 0xFFFF) + (total >> 16)
+        total = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+        packet, kind = head[:10] + struct.pack(">H", total) + head[12:] + udp, 0x0800
+    return mac(to) + mac(0) + struct.pack(">H", kind) + packet
+
+
+class Listener:
+    """What arrives at the far end of a port's cable, from when the listener was made."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self._socket = made
+        self._socket.setblocking(False)
+        self.frames: list[bytes] = []
+
+    def count(self) -> int:
+        """Frames that have come so far."""
+        while True:
+            try:
+                data, place = self._socket.recvfrom(65535)
+            except BlockingIOError:
+                return len(self.frames)
+            if place[2] != socket.PACKET_OUTGOING:  # type: ignore[attr-defined,unused-ignore]
+                self.frames.append(data)
+
+    def wait_for(self, count: int) -> None:
+        """Until so many have come."""
+        wait_until(lambda: self.count() >= count, f"{count} frames")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def wait_until(done: Callable[[], bool], what: str) -> None:
+    """Poll; raises TimeoutError naming ``what``."""
+    deadline = time.monotonic() + _PATIENCE
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {what} within {_PATIENCE:g} s")
+        time.sleep(0.01)
+
+
+class OvsLab:
+    """ovsdb-server and ovs-vswitchd with bridges whose ports are cables; the far ends belong to the test."""
+
+    def __init__(self) -> None:
+        # Short, because the path of a socket has 107 characters at the most.
+        self.directory = Path(tempfile.mkdtemp(prefix="fcn-ovs-", dir="/tmp"))
+        self._environment = {
+            **os.environ,
+            **{f"OVS_{k}DIR": str(self.directory) for k in ("RUN", "LOG", "DB", "SYSCONF")},
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._numbers: dict[str, int] = {}
+        """Of every port, by name: 1, 2, ...; also its OpenFlow number."""
+        self._bridges: list[str] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes, and with them the namespace; remove the files."""
+        for name in ("vswitchd", "ovsdb", "namespace"):
+            self.kill(name)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def database(self) -> Path:
+        """The socket of the database server."""
+        return self.directory / "db.sock"
+
+    def reference(self, bridge: str) -> str:
+        """``SwitchAddress.management`` of a bridge."""
+        return f"ovs:unix:{self.database}#{bridge}"
+
+    def kill(self, name: str) -> None:
+        """SIGKILL ``ovsdb`` or ``vswitchd``."""
+        if process := self._processes.pop(name, None):
+            process.kill()
+            process.wait()
+
+    def start_ovsdb(self, *more: str) -> None:
+        """Start the database server on the database as it is."""
+        self.database.unlink(missing_ok=True)
+        words = [
+            f"--remote=punix:{self.database}",
+            f"--unixctl={self.directory}/ovsdb.ctl",
+            "--log-file=ovsdb.log",
+            *more,
+        ]
+        self._spawn("ovsdb", ["ovsdb-server", str(self.directory / "conf.db"), *words, "-vconsole:off"])
+        wait_until(self.database.is_socket, "ovsdb-server")
+
+    def start_vswitchd(self) -> None:
+        """Start the switch; its tables hold no rules then."""
+        control = self.directory / "vswitchd.ctl"
+        for path in (control, *self.directory.glob("*.mgmt")):
+            path.unlink(missing_ok=True)
+        words = [f"unix:{self.database}", f"--unixctl={control}", "--log-file=vswitchd.log", "-vconsole:off"]
+        self._spawn("vswitchd", ["ovs-vswitchd", *words])
+        wait_until(control.is_socket, "ovs-vswitchd")
+        for bridge in self._bridges:
+            wait_until((self.directory / f"{bridge}.mgmt").is_socket, f"bridge {bridge}")
+
+    def add_bridge(self, bridge: str, ports: Iterable[str]) -> None:
+        """A bridge with these ports; its pipeline is one rule in table 0, and a rule a MAC address in table 1."""
+        names = list(ports)
+        self._bridges.append(bridge)
+        first = len(self._numbers) + 1
+        self._numbers |= {p: first + i for i, p in enumerate(names)}
+        links = [
+            line
+            for port in names
+            for line in (f"link add {port} type veth peer name {self.far(port)}",
+                         f"link set {port} up mtu 9000", f"link set {self.far(port)} up mtu 9000")
+        ]  # fmt: skip
+        self.run("ip", "-batch", "-", stdin="\n".join(links))
+        words = ["--", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev", "fail_mode=secure"]
+        for port in names:
+            words += ["--", "add-port", bridge, port, "--", "set", "interface", port]
+            words += [f"ofport_request={self._numbers[port]}"]
+        self.vsctl(*words)
+        self.forward(bridge, {self._numbers[p]: p for p in names})
+
+    def forward(self, bridge: str, ways: dict[int, str]) -> None:
+        """Replace the bridge's whole pipeline: frames to ``mac(number)`` leave by the port."""
+        rules = ["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=drop"]
+        for number, port in ways.items():
+            address = ":".join(f"{b:02x}" for b in mac(number))
+            rules.append(f"table=1,priority=9,dl_dst={address},actions=output:{self._numbers[port]}")
+        self.ofctl(bridge, "replace-flows", "-", stdin="\n".join(rules))
+
+    def number(self, port: str) -> int:
+        """The port's number in the lab."""
+        return self._numbers[port]
+
+    def far(self, port: str) -> str:
+        """The far end of the port's cable."""
+        return f"far{self._numbers[port]}"
+
+    def run(self, *words: str, stdin: str = "") -> str:
+        """A command inside the namespace; its output."""
+        command = ["nsenter", f"--net=/proc/{self._processes['namespace'].pid}/ns/net", *words]
+        done = subprocess.run(
+            command, input=stdin, env=self._environment, text=True, capture_output=True, timeout=30, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def vsctl(self, *words: str) -> str:
+        """ovs-vsctl on the lab's database."""
+        return self.run("ovs-vsctl", f"--db=unix:{self.database}", "--timeout=10", *words)
+
+    def ofctl(self, bridge: str, command: str, *words: str, stdin: str = "") -> str:
+        """ovs-ofctl on a bridge."""
+        where = f"unix:{self.directory}/{bridge}.mgmt"
+        return self.run("ovs-ofctl", "-O", "OpenFlow14", command, where, *words, stdin=stdin)
+
+    def appctl(self, *words: str) -> str:
+        """ovs-appctl on the switch."""
+        return self.run("ovs-appctl", "-t", str(self.directory / "vswitchd.ctl"), *words)
+
+    def listen(self, port: str) -> Listener:
+        """Hear what arrives at the far end of a port."""
+        return Listener(self._raw(self.far(port)))
+
+    def send(self, port: str, frames: Sequence[bytes]) -> None:
+        """Frames enter the switch at a port."""
+        with self._raw(self.far(port), receiving=False) as sender:
+            for each in frames:
+                sender.send(each)
+
+    def dump(self) -> dict[str, list[str]]:
+        """The whole database by table, rows sorted, without what the switch itself changes."""
+        found = {}
+        for text in self.run("ovsdb-client", "-f", "json", "dump", f"unix:{self.database}").splitlines():
+            table = json.loads(text)
+            rows = [dict(zip(table["headings"], row, strict=True)) for row in table["data"]]
+            kept = [{k: v for k, v in row.items() if k not in VOLATILE} for row in rows]
+            found[table["caption"]] = sorted(json.dumps(row, sort_keys=True) for row in kept)
+        return found
+
+    def _start(self) -> None:
+        self._spawn(
+            "namespace", ["unshare", "--net", "--", "setpriv", "--pdeathsig", "KILL", "sleep", "infinity"], outside=True
+        )
+        ours = Path("/proc/self/ns/net").readlink()
+        process = f"/proc/{self._processes['namespace'].pid}"
+        wait_until(lambda: Path(f"{process}/ns/net").readlink() != ours, "namespace")
+        # What the kernel sends by itself would be counted as copies.
+        for which in ("all", "default"):
+            self.run("sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{which}/disable_ipv6")
+        self.run("ip", "link", "set", "lo", "up")
+        subprocess.run(["ovsdb-tool", "create", str(self.directory / "conf.db"), str(SCHEMA)], check=True)
+        self.start_ovsdb()
+        self.vsctl("--no-wait", "init")
+        self.start_vswitchd()
+
+    def _spawn(self, name: str, words: list[str], *, outside: bool = False) -> None:
+        command = ["setpriv", "--pdeathsig", "KILL", "--", *words]
+        if not outside:
+            command = ["nsenter", f"--net=/proc/{self._processes['namespace'].pid}/ns/net", *command]
+        self._processes[name] = subprocess.Popen(
+            command,
+            cwd=self.directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _raw(self, interface: str, *, receiving: bool = True) -> socket.socket:
+        def make() -> socket.socket:
+            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3) if receiving else 0)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+            made.bind((interface, 0))
+            return made
+
+        return self._within(make)
+
+    def _within(self, work: Callable[[], Result]) -> Result:
+        """Do ``work`` in the namespace: a thread of its own moves there, and a socket stays where it was made."""
+        found: list[Result] = []
+        faults: list[BaseException] = []
+
+        def body() -> None:
+            try:
+                with Path(f"/proc/{self._processes['namespace'].pid}/ns/net").open("rb") as there:
+                    libc = ctypes.CDLL(None, use_errno=True)
+                    if libc.setns(there.fileno(), _CLONE_NEWNET):
+                        raise OSError(ctypes.get_errno(), "setns")
+                found.append(work())
+            except BaseException as error:  # noqa: BLE001 - handed to the caller
+                faults.append(error)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+        if faults:
+            raise faults[0]
+        return found[0]
