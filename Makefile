@@ -11,7 +11,7 @@ export ASAN_OPTIONS UBSAN_OPTIONS
 # meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz fuzz-corpus bench clean
+.PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz fuzz-corpus bench p4 clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -68,6 +68,9 @@ fuzz: setup ## run every fuzz target for FUZZ_SECONDS=60 (make fuzz FUZZ_TARGETS
 
 bench: setup ## measure beside peers, write build/bench.json (make bench ONLY=name runs one)
 	$(BIN)/python -m tests.bench $(ONLY)
+
+p4: setup ## compile the P4 program into p4/artefacts (needs p4c-bm2-ss on the path or FLOWCHECK_P4C=/path/to/it)
+	$(BIN)/python -m tests.p4.artefacts
 
 clean: ## remove what was built
 	rm -rf build .venv
