@@ -38,7 +38,7 @@ def all_packets(path: Path) -> tuple[dict[str, str], ...]:
     if path.suffix == ".gz":
         data = gzip.decompress(data)
     select = [argument for name in FIELDS for argument in ("-e", name)]
-    command = ["tshark", "-r", "-", "-n", "-T", "fields", *select]
+    command = ["tshark", "-r", "-", "-n", "--disable-protocol", "tftp", "-T", "fields", *select]
     output = subprocess.run(command, input=data, capture_output=True, check=True).stdout.decode()
     return tuple(dict(zip(FIELDS, line.split("\t"), strict=True)) for line in output.splitlines())
 
