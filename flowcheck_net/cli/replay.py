@@ -115,7 +115,7 @@ def command(
 
     if sending is not None:
         reading: dict[str, object] = {"-o": output, "--before": before, "--capture": named, "--check-icrc": check_icrc}
-        reading |= {"--gre-type": gre_types, "--trimmed-dscp": trimmed_dscp}
+        reading |= {"--gre-type": gre_types, "--trimmed-dscp": trimmed_dscp, "--jobs": jobs}
         send(files, sending, reading, as_json=as_json)
         return
     spare_inputs(output, "-o", *files, *before)

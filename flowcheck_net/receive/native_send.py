@@ -65,7 +65,7 @@ class SendCounts:
     bypass: bool
 
 
-_REFUSALS = tuple(ffi.string(lib.fck_send_refusal_name(number)).decode() for number in range(lib.FCK_REFUSALS))
+REFUSALS = tuple(ffi.string(lib.fck_send_refusal_name(number)).decode() for number in range(lib.FCK_REFUSALS))
 
 
 def now_ns() -> int:
@@ -182,7 +182,7 @@ class Sender:
         return SendCounts(
             packets=report.packets,
             bytes=report.bytes,
-            refused=dict(zip(_REFUSALS, report.refused, strict=True)),
+            refused=dict(zip(REFUSALS, report.refused, strict=True)),
             waits=report.waits,
             duration_ns=report.last_ns - report.first_ns,
             late=late,

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from flowcheck_net.cli.replay import command
 from flowcheck_net.errors import CaptureError, SendError
-from flowcheck_net.receive.native_send import Lateness, Pace, SendCounts, Sender, SendSettings
+from flowcheck_net.receive.native_send import REFUSALS, Lateness, Pace, SendCounts, Sender, SendSettings
 from flowcheck_net.receive.send import SendOptions, send
 from flowcheck_net.receive.send_interface import TransmitCounters
 from flowcheck_net.receive.send_report import SendReport, SentSource
@@ -37,6 +37,7 @@ from tests.doubles import capture_images as images
         (["--to", "x", "-o", "records.json"], "-o is of no use"),
         (["--to", "x", "--before", "b.pcap"], "--before is of no use"),
         (["--to", "x", "--check-icrc"], "--check-icrc is of no use"),
+        (["--to", "x", "--jobs", "2"], "--jobs is of no use"),
     ],
 )
 def test_words_that_do_not_go_together(words: list[str], message: str) -> None:
@@ -85,6 +86,12 @@ def test_the_sender_itself_refuses_what_cannot_be() -> None:
     settings = SendSettings(Pace.FULL, 0, 1514, bypass=True)
     with pytest.raises(SendError, match="nosuch: "):
         Sender("nosuch", settings, start_ns=0, base_ns=0)
+
+
+def test_every_name_is_documented() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+    assert len(REFUSALS) == 6
+    assert [name for name in (*REFUSALS, "not_reached") if f"| `{name}` |" not in text] == []
 
 
 REFUSED = {"truncated": 0, "too_long": 3}
