@@ -18,7 +18,8 @@
     ├── ReceiveError (9)
     │   ├── CaptureError          a capture file that is not, or not wholly, readable
     │   ├── SendError             frames cannot be sent: interface, rights, or a place where they must not go
-    │   └── RecordsCorrupt        a records file with a wrong digest, version or form
+    │   ├── RecordsCorrupt        a records file, or a gradient, with a wrong digest, version or form
+    │   └── Unobserved            bytes of a gradient that no packet showed
     └── CoverageUnknown (10)      audit: nothing incomplete, but something could not be proven
 
 Only ``cli/main.py`` catches these. A ``KeyError`` that reaches the user is a bug and shows a traceback.
@@ -172,6 +173,10 @@ class SendError(ReceiveError):
 
 class RecordsCorrupt(ReceiveError):
     """A records file has a wrong digest, version or form."""
+
+
+class Unobserved(ReceiveError):
+    """Bytes of a gradient that were never seen on any hop."""
 
 
 class CoverageUnknown(FlowcheckError):

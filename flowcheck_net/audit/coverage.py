@@ -23,9 +23,15 @@ from flowcheck_net.model.expect import Expectation, ExpectedHop
 from flowcheck_net.receive.records import Capture, Cause, Records
 
 
-def audit(expectation: Expectation, records: Records) -> AuditReport:
-    """Decide what ``records`` prove of every ring and iteration of ``expectation``."""
-    sighted = survey(expectation, records)
+def audit(expectation: Expectation, records: Records, sighted: Survey | None = None) -> AuditReport:
+    """Decide what ``records`` prove of every ring and iteration of ``expectation``.
+
+    Args:
+        expectation: What must be seen.
+        records: What was seen.
+        sighted: The survey of both, where it was made already.
+    """
+    sighted = sighted or survey(expectation, records)
     drops = unexplained_drops(records)
     captures = {capture.name: capture for capture in records.captures}
     copies = differences(sighted)

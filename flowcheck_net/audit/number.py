@@ -42,6 +42,8 @@ class Numbered:
     sightings: dict[SlotKey, tuple[Sighting, ...]]
     count: int
     """Iterations."""
+    shown: tuple[Shown, ...]
+    """The same by flow."""
 
 
 def part_keys(slot: Slot) -> tuple[SlotKey, ...]:
@@ -73,7 +75,9 @@ def number_iterations(assigned: Sequence[Assigned], period: float) -> Numbered:
             found[key].append(Sighting(each.track, each.windows, each.start - first, key[3]))
     why = doubts(own, seen)
     judged = tuple(replace(a, doubt=a.doubt or doubt) for a, doubt in zip(own, why, strict=True))
-    return Numbered(judged, {key: tuple(many) for key, many in found.items()}, end - first)
+    final = {id(a): one for a, one in zip(own, judged, strict=True)}
+    shown = tuple(replace(each, assigned=final[id(each.assigned)], start=each.start - first) for each in seen)
+    return Numbered(judged, {key: tuple(many) for key, many in found.items()}, end - first, shown)
 
 
 def _firm(shown: Shown) -> list[int]:

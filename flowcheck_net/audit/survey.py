@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.audit.assign import Assigned, Pair, Slot, assign, slots_of
-from flowcheck_net.audit.immediate import immediates_of
+from flowcheck_net.audit.immediate import Immediates, immediates_of
 from flowcheck_net.audit.number import Sighting, SlotKey, number_iterations, part_keys
 from flowcheck_net.audit.pattern import Track
 from flowcheck_net.audit.result import FlowUse
+from flowcheck_net.audit.turns import Shown
 from flowcheck_net.ids import Address
 from flowcheck_net.model.expect import Expectation
 from flowcheck_net.model.job import Wire
@@ -26,6 +27,8 @@ class Survey:
     sightings: dict[SlotKey, tuple[Sighting, ...]]
     assigned: tuple[Assigned, ...]
     """Queue pairs that were found, in canonical order."""
+    shown: tuple[Shown, ...]
+    """What each flow shows of them, its iterations numbered."""
     carriers: dict[SlotKey, tuple[Assigned, ...]]
     """By part: the queue pairs that carry it, in some iteration at least."""
     empty: tuple[Slot, ...]
@@ -39,6 +42,8 @@ class Survey:
     """Data flows between addresses of the job that are no ring's."""
     uses: tuple[FlowUse, ...]
     """For each flow of the records."""
+    immediates: Immediates
+    """What the immediates of the run are."""
     times: tuple[tuple[int | None, int | None], ...]
     """For each iteration, nanoseconds of its first and last message on all flows that show it."""
 
@@ -66,6 +71,7 @@ def survey(expectation: Expectation, records: Records) -> Survey:
         iterations=numbered.count,
         sightings=numbered.sightings,
         assigned=numbered.assigned,
+        shown=numbered.shown,
         carriers=_carriers(numbered.assigned),
         empty=tuple(s for _, one in assignments for s in one.empty),
         classes=classes,
@@ -75,6 +81,7 @@ def survey(expectation: Expectation, records: Records) -> Survey:
             key for _, one in assignments for s in one.empty if _mistakable(s, one.left) for key in part_keys(s)
         ),
         left=left,
+        immediates=immediates,
         times=_times(numbered.sightings, numbered.count),
         uses=tuple(_use(flow, ring_flows, expectation.addresses) for flow in records.flows),
     )

@@ -1,6 +1,6 @@
 """``flowcheck-net replay``: capture files to records of what was seen."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.replay_payload import PayloadArguments, payload_options
 from flowcheck_net.cli.replay_send import SendArguments, send, send_options
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class _GreType(click.ParamType[int]):
 @click.option(
     "--jobs", type=click.IntRange(1), help="Files of different capture ports read at a time.  [default: cores]"
 )
+@payload_options
 @send_options
 def command(
     files: tuple[Path, ...],
@@ -85,6 +87,7 @@ def command(
     gre_types: tuple[int, ...],
     trimmed_dscp: int | None,
     sending: SendArguments | None,
+    laying: PayloadArguments | None,
     jobs: int | None,
     *,
     as_json: bool,
@@ -101,12 +104,17 @@ def command(
     by accident, so an interface that is hardware, leads to hardware or carries the default route is refused unless
     --yes-this-interface is given. Truncated records are counted and never sent (docs/replay.md).
 
+    With --payload the capture is read a second time: the audit's places decide where each fully reduced byte belongs
+    (docs/payload.md). An iteration of which a byte is missing, or that is not publishable, keeps a name ending in
+    .partial; the exit code is then 4 or 10.
+
     \b
     Examples:
       flowcheck-net replay mirror.pcapng -o records.fcr
       flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.fcr
       tcpdump -i cap0 -w - | flowcheck-net replay - -o records.fcr
       flowcheck-net replay after.pcap --before before.fcr
+      flowcheck-net replay mirror.pcapng --plan plan.json --payload gradients --iterations 10:20
       flowcheck-net replay mirror.pcapng --to veth0 --interface ckpt1:cap0 --speed 0.5
       flowcheck-net replay mirror.pcapng --to ckpt1:cap0=veth0 --to ckpt1:cap1=veth1 --speed max --loop 10
     """  # noqa: D301 - click wants the real backspace character
@@ -124,13 +132,29 @@ def command(
     after, fault = _replayed(files, output, how)
     earlier, fault_before = _earlier(before, how) if before else (None, None)
     losses = _compared(earlier, after) if earlier is not None else None
-    if as_json:
+    if laying is not None:
+        _lay(files, laying, after, how, as_json=as_json)
+    elif as_json:
         _print_json(after, before, files, losses)
     else:
         _show(after, losses, output)
     for error in (fault_before, fault):
         if error is not None:
             raise error
+
+
+def _lay(
+    files: Sequence[Path], laying: PayloadArguments, records: "Records", how: Mapping[str, Any], *, as_json: bool
+) -> None:
+    from flowcheck_net.cli import replay_payload
+    from flowcheck_net.cli.output import emit_json
+
+    report = replay_payload.lay(files, laying, records, how["captures"], how["settings"])
+    if as_json:
+        emit_json(replay_payload.as_json(report))
+    else:
+        replay_payload.show(report)
+    replay_payload.refuse_incomplete(report)
 
 
 def _print_json(

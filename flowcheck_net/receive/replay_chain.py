@@ -75,7 +75,7 @@ def count(number: int, what: str) -> str:
 def read_chain(paths: Sequence[Path], job: Job, keeper: Keeper) -> Chain:
     """Count the packets of files in this order; what is wrong with them is in the findings."""
     with Core(job.settings) as core:
-        files = tuple(_read(core, path, job, keeper) for path in paths)
+        files = tuple(read_into(core, path, job, keeper) for path in paths)
         if any(found.fatal for found in files):
             return Chain(files, (), ())
         return Chain(files, core.captures(), core.flows(keeper.add))
@@ -125,7 +125,8 @@ def _port_name(path: Path, interface: str, captures: Mapping[str, str]) -> str:
     return legible(captures.get(str(path)) or captures.get(own) or own)
 
 
-def _read(core: Core, path: Path, job: Job, keeper: Keeper) -> FileFindings:
+def read_into(core: Core, path: Path, job: Job, keeper: Keeper) -> FileFindings:
+    """Count the packets of one file."""
     findings = FileFindings(path)
     told = 0
 

@@ -58,12 +58,36 @@ def ll_lines(data: bytes, flag: int) -> bytes:
     return lines.tobytes()
 
 
+def _warp_words() -> tuple[int | None, ...]:
+    """For each of the 256 words of 8 bytes that a warp stores: which of its 240 words of data it is; None: the flag.
+
+    Thread t stores 16 bytes in each of four rounds. Every eighth thread's second word is the flag, so it loads in even
+    rounds only and stores its second word in the odd round that follows. Source: NCCL ``prims_ll128.h``
+    (``loadRegsBegin``, ``loadRegsFinish``).
+    """
+    words: list[int | None] = [None] * 256
+    for step in range(4):
+        for thread in range(32):
+            at = 2 * (32 * step + thread)
+            load = 32 * step - 4 * (step // 2) + thread - step % 2 * (thread // 8)
+            if thread % 8 != 7:
+                words[at : at + 2] = [2 * load, 2 * load + 1]
+            elif step % 2 == 0:
+                words[at] = 2 * load
+                words[at + 64] = 2 * load + 1
+    return tuple(words)
+
+
+_WARP_WORDS = _warp_words()
+
+
 def ll128_lines(data: bytes, flag: int) -> bytes:
-    """LL128: lines of 128 bytes: 15 words of 8 bytes of data, then the flag word. Whole groups of 16 lines (2048 B)."""
+    """LL128: lines of 128 bytes, the last word of each the flag, the data as a warp stores them. Whole 2048 bytes."""
     words = array("Q", data + bytes(-len(data) % 1920))
-    lines = array("Q", [_little(flag, 8)]) * (len(words) // 15 * 16)
-    for place in range(15):
-        lines[place::16] = words[place::15]
+    lines = array("Q", [_little(flag, 8)]) * (len(words) // 240 * 256)
+    for place, word in enumerate(_WARP_WORDS):
+        if word is not None:
+            lines[place::256] = words[word::240]
     return lines.tobytes()
 
 

@@ -1,0 +1,1 @@
+"""Gradients of whole iterations, put together from what the observation points saw."""
