@@ -23,6 +23,7 @@ class LazyGroup(click.Group):
         "confirm": ("flowcheck_net.cli.confirm:command", "Keep a change that would undo itself (--confirm-within)."),
         "verify": ("flowcheck_net.cli.verify:command", "Compare the switches with the plan; change nothing."),
         "probe": ("flowcheck_net.cli.probe:command", "Write marked packets that prove the observation points."),
+        "watch": ("flowcheck_net.cli.watch:command", "Verify again and again; tell what begins to differ."),
         "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),
         "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),
         "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),
