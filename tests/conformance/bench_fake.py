@@ -1,14 +1,16 @@
 """The fake switch in memory and in a file, for the conformance suite."""
 
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from flowcheck_net.drivers.fake import FakeDriver
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
+from flowcheck_net.drivers.fake_store import FileStore
 from flowcheck_net.drivers.session_json import session_to_json
-from flowcheck_net.ids import PortName
+from flowcheck_net.ids import PortName, SwitchName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, Remark, RemarkKind
 from tests.conformance.bench import JOB, Trouble
 from tests.doubles.switches import FOREIGN, FakeFabric
@@ -20,6 +22,53 @@ _FAULTS = {
     Trouble.LOST_BEFORE: FaultKind.LOST_BEFORE,
     Trouble.LOST_AFTER: FaultKind.LOST_AFTER,
 }
+
+
+class FakeBed:
+    """Four fake switches in files; see ``crash.Bed``."""
+
+    names: Sequence[SwitchName] = tuple(SwitchName(name) for name in ("leaf1", "leaf2", "leaf3", "leaf9"))
+    sources: Sequence[PortName] = tuple(PortName(f"Ethernet{n}") for n in (1, 2, 5))
+    destinations: Sequence[PortName] = (PortName("Ethernet31"), PortName("Ethernet32"))
+
+    def __init__(self, state_dir: Path) -> None:
+        self._files = state_dir / "fake"
+        self._fabric = FakeFabric(state_dir)
+        for name in self.names:
+            self._fabric.seed(name, *FakeBench.foreign)
+            self._fabric.offer(name, "Ethernet7", "rx", 17)
+
+    def open(self, name: SwitchName, job: str) -> FakeDriver:
+        """See ``Bed.open``."""
+        return self._fabric.open(name, job)
+
+    def save(self, folder: Path) -> None:
+        """See ``Bed.save``."""
+        shutil.copytree(self._files, folder)
+
+    def load(self, folder: Path) -> None:
+        """See ``Bed.load``."""
+        shutil.rmtree(self._files)
+        shutil.copytree(folder, self._files)
+
+    def foreign_bytes(self) -> bytes:
+        """See ``Bed.foreign_bytes``."""
+        found = []
+        for name in self.names:
+            raw = json.loads((self._files / f"{name}.json").read_text())
+            found.append([s for s in raw["sessions"] if not s["name"].startswith(f"fcn-{JOB}-")])
+        return json.dumps(found, sort_keys=True).encode()
+
+    def arm(self, tick: Callable[[], None]) -> None:
+        """See ``Bed.arm``: a step of a write is a file replaced."""
+        replace = FileStore._replace
+
+        def ticking_replace(store: FileStore, content: str) -> None:
+            tick()
+            replace(store, content)
+            tick()
+
+        FileStore._replace = ticking_replace  # type: ignore[method-assign, assignment]
 
 
 class FakeBench:
@@ -72,6 +121,12 @@ class FakeBench:
         """See ``Bench.restart``."""
         with self._fabric.store("leaf1").transaction() as switch:
             switch.restart(f"{switch.restart_mark}+")
+
+
+@contextmanager
+def bed_in_files(scratch: Path) -> Iterator[FakeBed]:
+    """Files outlive the process as real switches do."""
+    yield FakeBed(scratch)
 
 
 @contextmanager

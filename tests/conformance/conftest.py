@@ -1,13 +1,18 @@
 """The drivers under test. A driver joins by a line in ``BENCHES``; see ``bench.py``."""
 
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.conformance import bench_fake, bench_ovs
 from tests.conformance.bench import Bench, Cannot
+from tests.conformance.crash import Bed
+
+Made = TypeVar("Made")
 
 BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "fake-memory": bench_fake.in_memory,
@@ -15,19 +20,41 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "ovs": bench_ovs.real,
 }
 
+BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {"fake-file": bench_fake.bed_in_files}
+"""For the crash test, see ``crash.py``."""
+
 
 @pytest.fixture(params=sorted(BENCHES))
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """A fresh switch of each kind; a kind that cannot be set up here raises Cannot, and its tests are skipped."""
+    with _ready(BENCHES[request.param](tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """In memory where that can be had: a killed process loses nothing there, and syncing hundreds of files is free."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture(params=sorted(BEDS))
+def bed(request: pytest.FixtureRequest, scratch: Path) -> Iterator[Bed]:
+    """Four fresh switches of each kind that can outlive a killed process."""
+    with _ready(BEDS[request.param](scratch / "bed")) as made:
+        yield made
+
+
+@contextmanager
+def _ready(setting_up: AbstractContextManager[Made]) -> Iterator[Made]:
     try:
-        ready = BENCHES[request.param](tmp_path)
-        made = ready.__enter__()
+        made = setting_up.__enter__()
     except Cannot as why:
         pytest.skip(str(why))
     try:
         yield made
     finally:
-        ready.__exit__(None, None, None)
+        setting_up.__exit__(None, None, None)
 
 
 @pytest.hookimpl(wrapper=True)
