@@ -6,12 +6,12 @@
 header fc_ethernet_t {
     bit<48> dst;
     bit<48> src;
-    bit<16> type;
+    bit<16> kind;
 }
 
 header fc_vlan_t {
     bit<16> tag;
-    bit<16> type;
+    bit<16> kind;
 }
 
 header fc_ipv4_t {

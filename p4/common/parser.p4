@@ -8,7 +8,7 @@ parser FcParser(packet_in packet, inout fc_headers_t hdr, out fc_facts_t facts) 
     state start {
         facts = {0, 0, 0, 0, 0, 0, 0};
         packet.extract(hdr.ethernet);
-        transition select(hdr.ethernet.type) {
+        transition select(hdr.ethernet.kind) {
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
             ETHERTYPE_VLAN: parse_vlan0;
@@ -19,7 +19,7 @@ parser FcParser(packet_in packet, inout fc_headers_t hdr, out fc_facts_t facts) 
 
     state parse_vlan0 {
         packet.extract(hdr.vlan0);
-        transition select(hdr.vlan0.type) {
+        transition select(hdr.vlan0.kind) {
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
             ETHERTYPE_VLAN: parse_vlan1;
@@ -29,7 +29,7 @@ parser FcParser(packet_in packet, inout fc_headers_t hdr, out fc_facts_t facts) 
 
     state parse_vlan1 {
         packet.extract(hdr.vlan1);
-        transition select(hdr.vlan1.type) {
+        transition select(hdr.vlan1.kind) {
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
             default: accept;

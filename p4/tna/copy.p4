@@ -45,7 +45,7 @@ control FcCopy(inout fc_headers_t hdr, in fc_port_t egress_port, in fc_travel_t 
         hdr.outer.setValid();
         hdr.outer.dst = dst_mac;
         hdr.outer.src = src_mac;
-        hdr.outer.type = ETHERTYPE_FC;
+        hdr.outer.kind = ETHERTYPE_FC;
         hdr.mirror.setValid();
         hdr.mirror.version = FC_HEADER_VERSION;
         hdr.mirror.verdict = travel.verdict;

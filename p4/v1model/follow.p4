@@ -64,7 +64,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         distance = facts.psn8 - next;
     }
 
-    action write_state(bit<32> new_next, bit<16> new_count, bit<1> new_lost) {
+    action write_state(in bit<32> new_next, in bit<16> new_count, in bit<1> new_lost) {
         bit<32> index = (bit<32>)flow.index;
         epochs.write(index, flow.epoch);
         nexts.write(index, new_next);
