@@ -1,7 +1,6 @@
 """The one door to the C core: owns its memory, turns its arrays into records, raises for its error numbers."""
 
 import errno
-import ipaddress
 import os
 import struct
 from collections import defaultdict
@@ -359,7 +358,11 @@ def _interface(file: Any, number: int) -> Any:  # noqa: ANN401 - cffi
 
 def _address(family: int, packed: Any) -> Address:  # noqa: ANN401 - a cffi array
     octets = bytes(packed)
-    return Address(str(ipaddress.IPv4Address(octets[:4]) if family == 4 else ipaddress.IPv6Address(octets)))
+    if family == 4:
+        return Address(".".join(map(str, octets[:4])))
+    from ipaddress import IPv6Address  # costs more than everything else here
+
+    return Address(str(IPv6Address(octets)))
 
 
 def _tunnel_order(tunnel: Tunnel) -> tuple[Address, TunnelKind, int]:

@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from itertools import starmap
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryFile
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from flowcheck_net.errors import OutputError, ReceiveError
 from flowcheck_net.receive.native_records import FORMAT, Kind
@@ -107,9 +105,7 @@ class RecordsWriter:
 
     def keeper(self) -> MessageSpool:
         """The spool of the next chain. The first one writes to the file itself."""
-        first = not self._spools
-        file = self._file if first else TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed in messages()
-        made = MessageSpool(file, len(self._spools))
+        made = MessageSpool(_nameless(self._folder) if self._spools else self._file, len(self._spools))
         self._spools.append(made)
         return made
 
@@ -121,9 +117,8 @@ class RecordsWriter:
             base = 0
             if spool.file is not self._file:
                 base = self._file.tell()
-                spool.file.seek(0)
-                copyfileobj(spool.file, self._file)
-                spool.file.close()
+                with spool.file:
+                    _copy(spool.file, self._file)
             for flow, found in spool.extents.items():
                 extents[number, flow] = [(base + offset, length) for offset, length in found]
         return extents
@@ -183,6 +178,21 @@ def _index(records: Records, flows: Sequence[dict[str, Any]]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
+def _nameless(folder: Path | None) -> BinaryIO:
+    """A new file that is gone once it is closed."""
+    from tempfile import TemporaryFile
+
+    return cast(BinaryIO, TemporaryFile(dir=folder))
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    """All of one file to where the other is."""
+    from shutil import copyfileobj
+
+    source.seek(0)
+    copyfileobj(source, target)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a records file is being written."""
@@ -201,11 +211,10 @@ def records_place(path: Path) -> Iterator[Place]:
     """
     try:
         if path.exists() and not path.is_file():  # a pipe or a device, which nothing may replace
-            with TemporaryFile() as made:
+            with _nameless(None) as made:
                 yield Place(made, Path.cwd())
-                made.seek(0)
                 with path.open("wb") as target:
-                    copyfileobj(made, target)
+                    _copy(made, target)
             return
         target_path = Path(os.path.realpath(path))
         part = target_path.with_name(f".{target_path.name}.{os.getpid()}.part")
