@@ -26,6 +26,7 @@ class LazyGroup(click.Group):
         "watch": ("flowcheck_net.cli.watch:command", "Verify again and again; tell what begins to differ."),
         "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),
         "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),
+        "records": ("flowcheck_net.cli.records:command", "Look into records files, merge them, compare them."),
         "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),
         "audit": ("flowcheck_net.cli.audit:command", "Compare records with what the plan expects; give verdicts."),
         "topology": ("flowcheck_net.cli.topology:command", "Generate a made-up cluster of any size."),
@@ -73,8 +74,8 @@ def cli() -> None:
       flowcheck-net plan topologies/two-host -o plan.json
       flowcheck-net apply plan.json --dry-run
       flowcheck-net apply plan.json
-      flowcheck-net replay mirror.pcapng -o records.json
-      flowcheck-net audit records.json --plan plan.json --html report.html
+      flowcheck-net replay mirror.pcapng -o records.fcr
+      flowcheck-net audit records.fcr --plan plan.json --html report.html
 
     Exit codes: 0 ok, 2 bad input or unwritable output, 3 infeasible or stale plan, 4 coverage gap, 5 device, 6 drift,
     7 rolled back, 8 not rolled back, 9 receiver or capture file, 10 unknown.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.records_output import is_json, summary, write_any
 from flowcheck_net.cli.replay_payload import PayloadArguments, payload_options
 from flowcheck_net.cli.replay_send import SendArguments, send, send_options
 
@@ -188,7 +189,7 @@ def _replayed(
     """The records, written where they are wanted, and the fault to report after that."""
     from flowcheck_net.receive.replay import CaptureIncomplete, replay, replay_to_file
 
-    streamed = output is not None and not _is_json(output) and (output.is_file() or not output.exists())
+    streamed = output is not None and not is_json(output) and (output.is_file() or not output.exists())
     fault = None
     try:
         with _progress(files) as watch:
@@ -198,23 +199,8 @@ def _replayed(
     except CaptureIncomplete as error:
         records, fault = error.records, error
     if output is not None and not streamed:
-        _write(output, records)
+        write_any(output, records)
     return records, fault
-
-
-def _is_json(path: Path) -> bool:
-    return path.suffix.lower() == ".json"
-
-
-def _write(output: Path, records: "Records") -> None:
-    from flowcheck_net.cli.output import write_file
-    from flowcheck_net.receive.records_json import records_to_json
-    from flowcheck_net.receive.records_write import write_records
-
-    if _is_json(output):
-        write_file(output, records_to_json(records) + "\n", "-o")
-    else:
-        write_records(output, records)
 
 
 def _earlier(before: Sequence[Path], how: dict[str, Any]) -> tuple["Records", "FlowcheckError | None"]:
@@ -263,8 +249,9 @@ def _comparison_json(before: Iterable[Path], after: Iterable[Path], losses: Iter
 def _show(records: "Records", losses: "Sequence[FlowLoss] | None", output: Path | None) -> None:
     if records.warnings:
         _show_warnings(records.warnings)
-    if output is not None and not _is_json(output):
-        _show_briefly(records, output)
+    if output is not None and not is_json(output):
+        click.echo(summary(records))
+        click.echo(f"written: {output} (`flowcheck-net records show {output}` shows it)")
     else:
         _show_tables(records)
     if losses is not None:
@@ -278,18 +265,6 @@ def _show_warnings(warnings: Iterable[str]) -> None:
 
     for warning in warnings:
         console(stderr=True).print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
-
-
-def _show_briefly(records: "Records", output: Path) -> None:
-    """One line, without the time that tables cost."""
-    packets = sum(capture.packets for capture in records.captures)
-    missing = sum(each.packets for flow in records.flows for each in flow.missing)
-    messages = sum(len(flow.messages) for flow in records.flows)
-    click.echo(
-        f"{packets:,} packets of {len(records.captures)} capture ports: {len(records.flows):,} flows, "
-        f"{messages:,} messages, {missing:,} packets missing"
-    )
-    click.echo(f"written: {output} (`flowcheck-net records show {output}` shows it)")
 
 
 def _show_tables(records: "Records") -> None:

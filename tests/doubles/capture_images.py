@@ -10,8 +10,13 @@ MICROSECONDS, NANOSECONDS, MODIFIED = 0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34
 
 def write_only(psn: int, dest_qp: int = 0x11, payload: bytes = b"x" * 8) -> bytes:
     """An Ethernet frame with an RDMA WRITE ONLY from 10.0.0.1 to 10.0.0.2 (ICRC left zero)."""
-    bth = struct.pack(">BBHII", 10, 0x40, 0xFFFF, dest_qp, psn)
-    reth = struct.pack(">QII", 0x1000, 1, len(payload))
+    return write(10, psn, payload, len(payload), dest_qp)
+
+
+def write(opcode: int, psn: int, payload: bytes, length: int, dest_qp: int = 0x11) -> bytes:
+    """One packet of an RDMA WRITE of ``length`` bytes: First 6, Middle 7, Last 8, Only 10."""
+    bth = struct.pack(">BBHII", opcode, 0x40, 0xFFFF, dest_qp, psn)
+    reth = struct.pack(">QII", 0x1000, 1, length) if opcode in (6, 10) else b""
     rdma = bth + reth + payload + bytes(4)
     udp = struct.pack(">HHHH", 49152, 4791, 8 + len(rdma), 0) + rdma
     ip = struct.pack(
