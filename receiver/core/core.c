@@ -9,6 +9,7 @@
 #include "flow.h"
 #include "icrc.h"
 #include "packet.h"
+#include "plain.h"
 #include "track.h"
 #include "tunnel.h"
 
@@ -104,7 +105,6 @@ static struct fck_flow_state *flow_of(struct fck_core *core, const struct fck_ke
 {
 	struct fck_flow_state *flow = fck_flow_find(&core->table, key);
 
-	*rc = 0;
 	if (flow != NULL)
 		return flow;
 	if (core->config.max_flows > 0 && core->table.count >= core->config.max_flows) {
@@ -167,25 +167,47 @@ static int place_packet(struct fck_core *core, struct fck_flow_state *flow, cons
 	);
 }
 
-static int count_packet(struct fck_core *core, struct fck_packet *packet, uint32_t capture, uint64_t time_ns)
+static inline int count_packet(struct fck_core *core, struct fck_packet *packet, struct fck_capture *counters, uint64_t time_ns)
 {
-	struct fck_capture *counters = &core->captures[capture];
 	struct fck_flow_state *flow;
-	int rc;
+	int rc = 0;
 
 	if (!sound(core, counters, packet))
 		return 0;
-	packet->key.capture = (uint16_t)capture;
-	flow = flow_of(core, &packet->key, &rc);
-	if (flow != NULL) {
-		rc = fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
-		if (rc != 0 || core->tracker == NULL || !packet->info.request)
-			return rc;
-		return place_packet(core, flow, packet);
+	flow = fck_flow_latest(&core->table, &packet->key);
+	if (flow == NULL)
+		flow = flow_of(core, &packet->key, &rc);
+	if (flow == NULL) {
+		counters->attributes[FCK_ATTRIBUTE_FLOW_REFUSED] += rc == 0;
+		return rc;
 	}
-	if (rc == 0)
-		counters->attributes[FCK_ATTRIBUTE_FLOW_REFUSED]++;
-	return rc;
+	if (fck_flow_goes_on(flow, packet))
+		fck_flow_go_on(flow, packet, time_ns);
+	else
+		rc = fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
+	if (rc != 0 || core->tracker == NULL || !packet->info.request)
+		return rc;
+	return place_packet(core, flow, packet);
+}
+
+// A frame that is not plain. Not inlined, so that what is plain pays nothing for it.
+static __attribute__((noinline)) int count_other(
+	struct fck_core *core, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
+)
+{
+	struct fck_capture *counters = &core->captures[capture];
+	struct fck_packet packet;
+	enum fck_frame_kind kind = fck_parse(&core->config, data, captured, original, &packet);
+	int outers = 0, rc = 0;
+
+	packet.key.capture = (uint16_t)capture;
+	counters->frames[kind]++;
+	count_attributes(counters, packet.attributes);
+	if (packet.outer_count > 0)
+		outers = note_outers(core, capture, &packet);
+	if (kind == FCK_FRAME_ROCEV2)
+		rc = count_packet(core, &packet, counters, time_ns);
+	return rc != 0 ? rc : outers;
 }
 
 int fck_frame(
@@ -193,9 +215,7 @@ int fck_frame(
 )
 {
 	struct fck_capture *counters;
-	enum fck_frame_kind kind;
 	struct fck_packet packet;
-	int outers = 0, rc = 0;
 
 	if (capture >= core->capture_count)
 		return -EINVAL;
@@ -203,15 +223,10 @@ int fck_frame(
 	core->frames++;
 	core->finished = false;
 	count_frame(counters, time_ns, original);
-	kind = fck_parse(&core->config, data, captured, original, &packet);
-	counters->frames[kind]++;
-	if (packet.attributes != 0)
-		count_attributes(counters, packet.attributes);
-	if (packet.outer_count > 0)
-		outers = note_outers(core, capture, &packet);
-	if (kind == FCK_FRAME_ROCEV2)
-		rc = count_packet(core, &packet, capture, time_ns);
-	return rc != 0 ? rc : outers;
+	if (!fck_parse_plain(&core->config, data, captured, (uint16_t)capture, &packet))
+		return count_other(core, capture, time_ns, data, captured, original);
+	counters->frames[FCK_FRAME_ROCEV2]++;
+	return count_packet(core, &packet, counters, time_ns);
 }
 
 int fck_frame_foreign(struct fck_core *core, uint32_t capture, uint64_t time_ns, uint32_t original)

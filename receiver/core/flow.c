@@ -6,28 +6,28 @@
 #include <string.h>
 
 #define FIRST_SLOTS 64
-#define MTU_SMALLEST 256
-#define MTU_LARGEST 4096
 #define SPAN_LARGEST ((1u << 23) - 1) // half the PSN space: more cannot be told from a step back
-#define KEY_WORDS (sizeof(struct fck_key) / sizeof(uint64_t))
+// Fractions of the golden ratio, of the root of 2 and of pi, in 64 bits and odd.
+#define ODD_1 0x9e3779b97f4a7c15u
+#define ODD_2 0x6a09e667f3bcc909u
+#define ODD_3 0x243f6a8885a308d3u
 
-_Static_assert(sizeof(struct fck_key) == 40, "the key has no padding: it is compared as bytes");
+// Both halves of the product: every bit of it hangs on all bits of both.
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+	__extension__ typedef unsigned __int128 wide;
+	wide product = (wide)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
 
 static uint32_t hash_key(const struct fck_key *key)
 {
-	uint64_t words[KEY_WORDS], hash = 0;
+	uint64_t a[2], b[2], rest = (uint64_t)key->where << 32 | key->dest_qp;
 
-	memcpy(words, key, sizeof(words));
-	for (unsigned i = 0; i < KEY_WORDS; i++) {
-		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u; // 2^64 / golden ratio
-		hash ^= hash >> 32;
-	}
-	return (uint32_t)hash;
-}
-
-static bool same_key(const struct fck_key *a, const struct fck_key *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
+	memcpy(a, key->source, sizeof(a));
+	memcpy(b, key->destination, sizeof(b));
+	return (uint32_t)fold(fold(a[0] ^ ODD_1, b[0] ^ ODD_2) ^ fold(a[1] ^ ODD_3, b[1] ^ ODD_1) ^ rest, ODD_2);
 }
 
 static void put(struct fck_flow_table *table, struct fck_flow_state *flow)
@@ -62,17 +62,15 @@ static int grow(struct fck_flow_table *table)
 
 struct fck_flow_state *fck_flow_find(struct fck_flow_table *table, const struct fck_key *key)
 {
-	struct fck_flow_state *flow = table->latest;
+	struct fck_flow_state *flow;
 	uint32_t hash;
 
-	if (flow != NULL && same_key(&flow->key, key))
-		return flow;
 	if (table->count == 0)
 		return NULL;
 	hash = hash_key(key);
 	for (uint32_t at = hash & (table->slot_count - 1); (flow = table->slots[at]) != NULL;
 	     at = (at + 1) & (table->slot_count - 1)) {
-		if (flow->hash == hash && same_key(&flow->key, key)) {
+		if (flow->hash == hash && fck_same_key(&flow->key, key)) {
 			table->latest = flow;
 			return flow;
 		}
@@ -113,11 +111,6 @@ void fck_flow_table_free(struct fck_flow_table *table)
 	free(table->slots);
 }
 
-static bool is_mtu(uint32_t length)
-{
-	return length >= MTU_SMALLEST && length <= MTU_LARGEST && (length & (length - 1)) == 0;
-}
-
 // PSNs that a read of `length` bytes uses: one for each response packet.
 static uint32_t read_span(uint32_t length, uint32_t mtu)
 {
@@ -135,7 +128,7 @@ static int settle_read(struct fck_flow_state *flow, int64_t position)
 	uint64_t between = (uint64_t)(position - flow->sequence.highest) - 1;
 	uint32_t best = 1;
 
-	for (uint32_t mtu = MTU_SMALLEST; mtu <= MTU_LARGEST; mtu *= 2) {
+	for (uint32_t mtu = FCK_MTU_SMALLEST; mtu <= FCK_MTU_LARGEST; mtu *= 2) {
 		uint32_t span = read_span(flow->read_length, mtu);
 
 		if (span - 1 <= between && span > best)
@@ -169,7 +162,7 @@ int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet
 	flow->truncated += packet->truncated;
 	if (!packet->info.request)
 		return 0;
-	if (full && is_mtu(packet->length))
+	if (full && fck_is_mtu(packet->length))
 		flow->mtu = mtu = packet->length;
 	sighting.position = fck_sequence_place(&flow->sequence, packet->psn);
 	front = flow->sequence.recent == NULL || sighting.position > flow->sequence.highest;

@@ -6,10 +6,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "message.h"
 #include "packet.h"
 #include "psn.h"
+
+#define FCK_MTU_SMALLEST 256
+#define FCK_MTU_LARGEST 4096
 
 // What fck_flow_get() hands out; made by fck_results_make().
 struct fck_results {
@@ -49,6 +53,62 @@ struct fck_flow_table {
 	uint64_t room;
 	struct fck_flow_state *latest;
 };
+
+static inline bool fck_same_address(const uint8_t *a, const uint8_t *b)
+{
+	uint64_t left[2], right[2];
+
+	memcpy(left, a, sizeof(left));
+	memcpy(right, b, sizeof(right));
+	return ((left[0] ^ right[0]) | (left[1] ^ right[1])) == 0;
+}
+
+static inline bool fck_same_key(const struct fck_key *a, const struct fck_key *b)
+{
+	return a->dest_qp == b->dest_qp && a->where == b->where && fck_same_address(a->source, b->source) &&
+	       fck_same_address(a->destination, b->destination);
+}
+
+// The flow found last, if it is this one; else NULL.
+static inline struct fck_flow_state *fck_flow_latest(const struct fck_flow_table *table, const struct fck_key *key)
+{
+	return table->latest != NULL && fck_same_key(&table->latest->key, key) ? table->latest : NULL;
+}
+
+static inline bool fck_is_mtu(uint32_t length)
+{
+	return length >= FCK_MTU_SMALLEST && length <= FCK_MTU_LARGEST && (length & (length - 1)) == 0;
+}
+
+// Is this the next packet of a message that is under way at the front, and nothing else to think of? Then it takes the short way.
+static inline bool fck_flow_goes_on(const struct fck_flow_state *flow, const struct fck_packet *packet)
+{
+	int64_t highest = flow->sequence.highest;
+	const struct fck_piece *piece;
+
+	if (packet->info.part != FCK_PART_MIDDLE || !packet->info.request || flow->pieces.count == 0)
+		return false;
+	piece = &flow->pieces.items[flow->pieces.count - 1];
+	return (((uint64_t)highest + 1) & FCK_PSN_MASK) == packet->psn && piece->last == highest &&
+	       fck_piece_covers(piece, highest + 1, packet->info.packet_class) && !fck_in_run(&flow->sequence.run) &&
+	       flow->read_length == 0;
+}
+
+// What the rest of fck_flow_packet() would do.
+static inline void fck_flow_go_on(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time)
+{
+	struct fck_sighting sighting = {
+		.position = flow->sequence.highest + 1, .time = time, .icrc = packet->icrc, .has_icrc = packet->has_icrc,
+	};
+
+	flow->packets[packet->info.packet_class]++;
+	flow->truncated += packet->truncated;
+	if (packet->length != flow->mtu && fck_is_mtu(packet->length))
+		flow->mtu = packet->length;
+	fck_sequence_next(&flow->sequence, &sighting);
+	flow->bytes += packet->length;
+	fck_pieces_stretch(&flow->pieces, flow->pieces.count - 1, sighting.position, time, packet);
+}
 
 void fck_flow_table_free(struct fck_flow_table *table);
 // NULL: not in the table.

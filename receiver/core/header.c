@@ -250,7 +250,7 @@ enum fck_frame_kind fck_parse(
 	enum fck_frame_kind kind;
 
 	memset(packet, 0, offsetof(struct fck_packet, outers));
-	packet->immediate = packet->ll_flag = -1;
+	packet->immediate = -1;
 	for (;;) { // ends: only FCK_OUTERS headers are taken off
 		kind = parse_ethernet(&cursor, config, packet);
 		if (kind != FCK_FRAME_INSIDE)

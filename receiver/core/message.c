@@ -49,11 +49,6 @@ static void erase(struct fck_pieces *pieces, uint64_t at)
 	memmove(&pieces->items[at], &pieces->items[at + 1], (pieces->count - at) * sizeof(*pieces->items));
 }
 
-static bool covers(const struct fck_piece *piece, int64_t position, uint8_t packet_class)
-{
-	return piece->packet_class == packet_class && (piece->end == FCK_OPEN || position <= piece->end);
-}
-
 // A piece without a head that a packet below it may belong to.
 static bool headless(const struct fck_pieces *pieces, uint64_t at, uint8_t packet_class)
 {
@@ -66,16 +61,6 @@ static void stretch_times(struct fck_piece *piece, uint64_t first_time, uint64_t
 		piece->first_time = first_time;
 	if (last_time > piece->last_time)
 		piece->last_time = last_time;
-}
-
-static int64_t icrc_of(const struct fck_packet *packet)
-{
-	return packet->has_icrc ? (int64_t)packet->icrc : -1;
-}
-
-static void add_icrc(struct fck_piece *piece, int64_t icrc_sum)
-{
-	piece->icrc_sum = piece->icrc_sum < 0 || icrc_sum < 0 ? -1 : piece->icrc_sum + icrc_sum;
 }
 
 // Opcode of the lowest packet of what is left of a cut piece: its Last when that is all, else Middle.
@@ -125,7 +110,7 @@ static int take_tail(struct fck_pieces *pieces, const struct fck_ranges *seen, u
 	if (open)
 		head->end = tail->end;
 	stretch_times(head, tail->first_time, tail->last_time);
-	add_icrc(head, tail->icrc_sum);
+	fck_piece_add_icrc(head, tail->icrc_sum);
 	erase(pieces, at + 1);
 	pieces->current = at;
 	return 0;
@@ -175,7 +160,7 @@ static int add_inside(
 		piece = &pieces->items[at];
 		piece->end = packet->start;
 	}
-	add_icrc(piece, packet->icrc_sum);
+	fck_piece_add_icrc(piece, packet->icrc_sum);
 	if (packet->start > piece->last)
 		piece->last = packet->start;
 	if (is_last) {
@@ -204,7 +189,7 @@ static int add_stray(
 	if (packet->ll_flag >= 0)
 		piece->ll_flag = packet->ll_flag;
 	stretch_times(piece, packet->first_time, packet->last_time);
-	add_icrc(piece, packet->icrc_sum);
+	fck_piece_add_icrc(piece, packet->icrc_sum);
 	pieces->current = after;
 	return 0;
 }
@@ -218,8 +203,8 @@ static struct fck_piece single(int64_t position, uint64_t time, const struct fck
 		.bytes = -1,
 		.expected = packet->info.part == FCK_PART_ONLY ? 1 : -1,
 		.immediate = packet->immediate,
-		.ll_flag = packet->ll_flag,
-		.icrc_sum = icrc_of(packet),
+		.ll_flag = fck_ll_flag(packet),
+		.icrc_sum = fck_icrc_of(packet),
 		.first_time = time,
 		.last_time = time,
 		.opcode = packet->opcode,
@@ -238,16 +223,13 @@ int fck_pieces_add(
 	uint64_t at = find(pieces, position);
 	struct fck_piece piece;
 
-	if (at == NONE || at < pieces->settled)
-		pieces->settled = at == NONE ? 0 : at;
 	if (packet->info.part == FCK_PART_MIDDLE && at != NONE && pieces->items[at].last == position - 1 &&
-	    covers(&pieces->items[at], position, packet->info.packet_class)) {
-		pieces->current = at;
-		pieces->items[at].last = position;
-		add_icrc(&pieces->items[at], icrc_of(packet));
-		pieces->items[at].last_time = time > pieces->items[at].last_time ? time : pieces->items[at].last_time;
+	    fck_piece_covers(&pieces->items[at], position, packet->info.packet_class)) {
+		fck_pieces_stretch(pieces, at, position, time, packet);
 		return 0;
 	}
+	if (at == NONE || at < pieces->settled)
+		pieces->settled = at == NONE ? 0 : at;
 	piece = single(position, time, packet);
 	if (packet->has_reth)
 		piece.bytes = packet->reth_length;
@@ -258,7 +240,7 @@ int fck_pieces_add(
 	}
 	if (piece.headed)
 		return add_head(pieces, seen, at, &piece);
-	if (at != NONE && covers(&pieces->items[at], position, piece.packet_class))
+	if (at != NONE && fck_piece_covers(&pieces->items[at], position, piece.packet_class))
 		return add_inside(pieces, seen, at, &piece, is_last);
 	return add_stray(pieces, seen, at, &piece, is_last);
 }

@@ -42,6 +42,37 @@ struct fck_pieces { // sorted by start
 	uint64_t taken;   // how many were taken since the last tidying up
 };
 
+static inline bool fck_piece_covers(const struct fck_piece *piece, int64_t position, uint8_t packet_class)
+{
+	return piece->packet_class == packet_class && (piece->end == FCK_OPEN || position <= piece->end);
+}
+
+// -1: not captured.
+static inline int64_t fck_icrc_of(const struct fck_packet *packet)
+{
+	return packet->has_icrc ? (int64_t)packet->icrc : -1;
+}
+
+static inline void fck_piece_add_icrc(struct fck_piece *piece, int64_t icrc_sum)
+{
+	piece->icrc_sum = piece->icrc_sum < 0 || icrc_sum < 0 ? -1 : piece->icrc_sum + icrc_sum;
+}
+
+// A Middle packet right behind the last one seen of the piece at index `at`, which covers it.
+static inline void fck_pieces_stretch(
+	struct fck_pieces *pieces, uint64_t at, int64_t position, uint64_t time, const struct fck_packet *packet
+)
+{
+	struct fck_piece *piece = &pieces->items[at];
+
+	pieces->current = at;
+	if (at < pieces->settled)
+		pieces->settled = at;
+	piece->last = position;
+	piece->last_time = time > piece->last_time ? time : piece->last_time;
+	fck_piece_add_icrc(piece, fck_icrc_of(packet));
+}
+
 // Adds a packet at a position seen for the first time; `seen` already has it. `mtu`: 0 where unknown. -ENOMEM.
 int fck_pieces_add(
 	struct fck_pieces *pieces, const struct fck_ranges *seen, int64_t position, uint64_t time, uint32_t mtu,

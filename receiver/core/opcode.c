@@ -7,7 +7,7 @@
 #define UC_OPCODES 12 // sends and writes, numbered as those of RC
 
 // clang-format off
-static const struct fck_opcode reliable[] = {
+const struct fck_opcode fck_reliable[FCK_RC_OPCODES] = {
 	[0]  = {FCK_CLASS_SEND, FCK_PART_FIRST, .request = true},
 	[1]  = {FCK_CLASS_SEND, FCK_PART_MIDDLE, .request = true},
 	[2]  = {FCK_CLASS_SEND, FCK_PART_LAST, .request = true},
@@ -35,19 +35,15 @@ static const struct fck_opcode reliable[] = {
 };
 // clang-format on
 
-#define RC_OPCODES (sizeof(reliable) / sizeof(reliable[0]))
-
 static const struct fck_opcode datagram = {FCK_CLASS_DATAGRAM, FCK_PART_ONLY, 8, .request = false};            // DETH
 static const struct fck_opcode datagram_immediate = {FCK_CLASS_DATAGRAM, FCK_PART_ONLY, 12, .request = false}; // DETH, imm
 static const struct fck_opcode congestion = {FCK_CLASS_CNP, FCK_PART_ONLY, 16, .request = false}; // 16 reserved bytes
 static const struct fck_opcode unsupported = {FCK_CLASS_UNSUPPORTED, FCK_PART_ONLY, .request = false};
 
-const struct fck_opcode *fck_opcode_lookup(uint8_t opcode)
+const struct fck_opcode *fck_opcode_other(uint8_t opcode)
 {
-	if (opcode < RC_OPCODES)
-		return &reliable[opcode];
 	if (opcode >= TRANSPORT_UC && opcode < TRANSPORT_UC + UC_OPCODES)
-		return &reliable[opcode - TRANSPORT_UC];
+		return &fck_reliable[opcode - TRANSPORT_UC];
 	switch (opcode) {
 	case 0x64:
 		return &datagram;

@@ -36,8 +36,13 @@ struct fck_key {
 	uint8_t source[16];
 	uint8_t destination[16];
 	uint32_t dest_qp;
-	uint16_t capture;
-	uint16_t family;
+	union {
+		struct {
+			uint16_t capture;
+			uint16_t family;
+		};
+		uint32_t where; // both, for comparing
+	};
 };
 
 // A tunnel's header that was taken off.
@@ -63,7 +68,6 @@ struct fck_packet {
 	uint64_t address;      // remote address of the RETH
 	uint32_t icrc;
 	int64_t immediate;     // -1: none
-	int64_t ll_flag;       // -1: the payload does not begin with an LL line, or too little of it was captured
 	const uint8_t *ip;     // its header in the caller's frame
 	const uint8_t *bth;
 	const uint8_t *icrc_at; // where `has_icrc`
@@ -92,7 +96,19 @@ static inline enum fck_frame_kind fck_short_of(
 	return size > cursor->wire ? malformed : truncated;
 }
 
+// What the extension headers say that an RoCEv2 packet has by its opcode.
+void fck_refine(struct fck_packet *packet, const uint8_t *extension);
+// The flag of the LL line that the payload begins with; -1: it does not, or too little of it was captured.
+int64_t fck_ll_flag(const struct fck_packet *packet);
+
+#define FCK_RC_OPCODES 24
+extern const struct fck_opcode fck_reliable[FCK_RC_OPCODES];
+const struct fck_opcode *fck_opcode_other(uint8_t opcode);
+
 // What the opcode says, for any of the 256.
-const struct fck_opcode *fck_opcode_lookup(uint8_t opcode);
+static inline const struct fck_opcode *fck_opcode_lookup(uint8_t opcode)
+{
+	return opcode < FCK_RC_OPCODES ? &fck_reliable[opcode] : fck_opcode_other(opcode);
+}
 
 #endif

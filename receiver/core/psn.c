@@ -177,33 +177,13 @@ static void close_run(const struct fck_run *run, bool followed, struct fck_tally
 	}
 }
 
-static bool in_run(const struct fck_run *run)
-{
-	return run->fills + run->repeats > 0;
-}
-
 struct fck_tally fck_sequence_tally(const struct fck_sequence *sequence)
 {
 	struct fck_tally tally = sequence->tally;
 
-	if (in_run(&sequence->run))
+	if (fck_in_run(&sequence->run))
 		close_run(&sequence->run, false, &tally);
 	return tally;
-}
-
-static struct fck_recent *recent_slot(const struct fck_sequence *sequence, int64_t position)
-{
-	return &sequence->recent[(uint64_t)position & (FCK_RECENT - 1)];
-}
-
-static void remember(struct fck_sequence *sequence, const struct fck_sighting *sighting)
-{
-	*recent_slot(sequence, sighting->position) = (struct fck_recent){
-		.position = sighting->position,
-		.time = sighting->time,
-		.icrc = sighting->icrc,
-		.has_icrc = sighting->has_icrc,
-	};
 }
 
 static bool within(uint64_t a, uint64_t b, uint64_t window)
@@ -214,7 +194,7 @@ static bool within(uint64_t a, uint64_t b, uint64_t window)
 // Same position, same ICRC as far as both are known, and near in time: a mirror's second copy may look so.
 static bool like_mirror(const struct fck_sequence *sequence, const struct fck_sighting *sighting, uint64_t window)
 {
-	const struct fck_recent *before = recent_slot(sequence, sighting->position);
+	const struct fck_recent *before = fck_recent_slot(sequence, sighting->position);
 
 	if (before->position != sighting->position)
 		return false;
@@ -229,13 +209,13 @@ static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *
 	bool repeat = fck_ranges_hold(&sequence->seen, sighting->position, sighting->position);
 	int rc;
 
-	if (in_run(run) && sighting->position <= run->last) {
+	if (fck_in_run(run) && sighting->position <= run->last) {
 		bool third = sighting->position == run->last && within(sighting->time, run->time, window);
 
 		close_run(run, third, &sequence->tally);
 		*run = (struct fck_run){0};
 	}
-	if (!in_run(run)) {
+	if (!fck_in_run(run)) {
 		run->first = sighting->position;
 		run->like_mirror = true;
 	}
@@ -252,8 +232,8 @@ static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *
 		return rc;
 	if (sighting->position + sighting->span - 1 > sequence->highest)
 		sequence->highest = sighting->position + sighting->span - 1;
-	if (recent_slot(sequence, sighting->position)->position < sighting->position)
-		remember(sequence, sighting);
+	if (fck_recent_slot(sequence, sighting->position)->position < sighting->position)
+		fck_remember(sequence, sighting);
 	return 1;
 }
 
@@ -288,7 +268,7 @@ int fck_sequence_add(struct fck_sequence *sequence, const struct fck_sighting *s
 		return rc;
 	if (position <= sequence->highest)
 		return add_behind(sequence, sighting, window);
-	if (in_run(&sequence->run)) {
+	if (fck_in_run(&sequence->run)) {
 		close_run(&sequence->run, within(sighting->time, sequence->run.time, window), &sequence->tally);
 		sequence->run = (struct fck_run){0};
 	}
@@ -302,6 +282,6 @@ int fck_sequence_add(struct fck_sequence *sequence, const struct fck_sighting *s
 			return rc;
 	}
 	sequence->highest = last;
-	remember(sequence, sighting);
+	fck_remember(sequence, sighting);
 	return 1;
 }

@@ -63,6 +63,33 @@ struct fck_sighting {
 	uint64_t time;
 };
 
+static inline bool fck_in_run(const struct fck_run *run)
+{
+	return run->fills + run->repeats > 0;
+}
+
+static inline struct fck_recent *fck_recent_slot(const struct fck_sequence *sequence, int64_t position)
+{
+	return &sequence->recent[(uint64_t)position & (FCK_RECENT - 1)];
+}
+
+static inline void fck_remember(struct fck_sequence *sequence, const struct fck_sighting *sighting)
+{
+	struct fck_recent *slot = fck_recent_slot(sequence, sighting->position);
+
+	slot->position = sighting->position;
+	slot->time = sighting->time;
+	slot->icrc = sighting->icrc;
+	slot->has_icrc = sighting->has_icrc;
+}
+
+// Adds the position behind the highest one of a sequence that has begun and is in no run.
+static inline void fck_sequence_next(struct fck_sequence *sequence, const struct fck_sighting *sighting)
+{
+	sequence->seen.items[sequence->seen.count - 1].last = sequence->highest = sighting->position;
+	fck_remember(sequence, sighting);
+}
+
 void fck_sequence_free(struct fck_sequence *sequence);
 // Position of a PSN; the first one of a sequence is its own position.
 int64_t fck_sequence_place(const struct fck_sequence *sequence, uint32_t psn);

@@ -15,20 +15,20 @@
 #define CLEAR_TO_SEND_LARGE 64 // NCCL from 2.20
 #define OPCODE_WRITE_ONLY 10
 
-static int64_t ll_flag(const struct fck_cursor *payload)
+int64_t fck_ll_flag(const struct fck_packet *packet)
 {
 	uint32_t flag;
 
-	if (payload->captured < LL_LINE)
+	if (packet->payload_captured < LL_LINE)
 		return -1;
-	flag = fck_le32(payload->data + LL_FLAG_1);
-	if (flag == 0 || flag != fck_le32(payload->data + LL_FLAG_2))
+	flag = fck_le32(packet->payload + LL_FLAG_1);
+	if (flag == 0 || flag != fck_le32(packet->payload + LL_FLAG_2))
 		return -1;
 	return flag;
 }
 
 // An acknowledge is an ACK, a NAK or a "receiver not ready"; a small write without immediate is NCCL's clear to send.
-static void refine_class(struct fck_packet *packet, const uint8_t *extension)
+void fck_refine(struct fck_packet *packet, const uint8_t *extension)
 {
 	if (packet->info.aeth) {
 		uint8_t code = extension[0] & AETH_CODE_MASK;
@@ -68,11 +68,10 @@ static enum fck_frame_kind parse_extension(struct fck_cursor *cursor, uint32_t p
 	extension = fck_cursor_take(cursor, size);
 	if (extension == NULL)
 		return FCK_FRAME_ROCEV2; // as far as known: the class by its opcode alone
-	refine_class(packet, extension);
+	fck_refine(packet, extension);
 	fck_cursor_cut(cursor, packet->length);
 	packet->payload = cursor->data;
 	packet->payload_captured = cursor->captured;
-	packet->ll_flag = ll_flag(cursor);
 	return FCK_FRAME_ROCEV2;
 }
 

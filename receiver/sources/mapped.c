@@ -44,22 +44,7 @@ struct fck_interface *fck_mapped_add_interface(struct fck_mapped *file)
 	return interface;
 }
 
-int fck_mapped_deliver(
-	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, uint64_t time,
-	const uint8_t *packet, uint32_t captured, uint32_t original
-)
-{
-	file->report.packets++;
-	interface->public.packets++;
-	interface->last_time = time;
-	if (file->sink != NULL)
-		return file->sink(file->sink_context, interface->public.capture, time, packet, captured, original);
-	if (interface->public.link_type == FCK_LINK_ETHERNET)
-		return fck_frame(core, interface->public.capture, time, packet, captured, original);
-	return fck_frame_foreign(core, interface->public.capture, time, original);
-}
-
-static int pcap_step(struct fck_mapped *file, struct fck_core *core)
+static int pcap_record(struct fck_mapped *file, struct fck_core *core)
 {
 	uint64_t left = file->size - file->position;
 	if (left == 0)
@@ -82,6 +67,15 @@ static int pcap_step(struct fck_mapped *file, struct fck_core *core)
 		return error;
 	file->position += file->record_header + captured;
 	return FCK_RUN_MORE;
+}
+
+static int pcap_step(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+{
+	int result;
+	do
+		result = pcap_record(file, core);
+	while (result == FCK_RUN_MORE && file->report.packets < limit);
+	return result;
 }
 
 // Is `magic` (in this machine's byte order) one of pcap's? Sets the record form.
@@ -141,9 +135,9 @@ static int go_on(struct fck_mapped *file)
 	return FCK_RUN_MORE;
 }
 
-static int step(struct fck_mapped *file, struct fck_core *core)
+static int step(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
 {
-	return file->step == NULL ? begin(file) : file->step(file, core);
+	return file->step == NULL ? begin(file) : file->step(file, core, limit);
 }
 
 static int run(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
@@ -154,9 +148,9 @@ static int run(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
 	int more = file->data == NULL ? fck_window_more(file) : 0;
 	if (more < 0)
 		return more;
-	uint64_t before = file->report.packets;
-	while (result == FCK_RUN_MORE && file->report.packets - before < limit) {
-		result = step(file, core);
+	uint64_t before = file->report.packets, last = limit < UINT64_MAX - before ? before + limit : UINT64_MAX;
+	while (result == FCK_RUN_MORE && file->report.packets < last) {
+		result = step(file, core, last);
 		if (result != FCK_RUN_END || !out_of_data(file))
 			continue;
 		more = fck_window_more(file);

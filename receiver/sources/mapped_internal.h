@@ -3,6 +3,7 @@
 #ifndef FCK_MAPPED_INTERNAL_H
 #define FCK_MAPPED_INTERNAL_H
 
+#include "fck.h"
 #include "mapped.h"
 
 #include <stdbool.h>
@@ -30,8 +31,9 @@ struct fck_interface {
 	uint64_t last_time; // ns, for packets without a time of their own
 };
 
-// The step functions return enum fck_mapped_run, or -errno. They handle at most one record or block.
-typedef int fck_step(struct fck_mapped *file, struct fck_core *core);
+// The step functions go on until `report.packets` is `limit` or something else than FCK_RUN_MORE is to be said: enum
+// fck_mapped_run, or -errno.
+typedef int fck_step(struct fck_mapped *file, struct fck_core *core, uint64_t limit);
 
 struct fck_mapped {
 	const uint8_t *data;
@@ -96,14 +98,26 @@ int fck_window_more(struct fck_mapped *file);
 int fck_window_map(struct fck_mapped *file);
 
 // Count one packet and hand it to the core if its link type is Ethernet. 0 or -errno of the core.
-int fck_mapped_deliver(
+static inline int fck_mapped_deliver(
 	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, uint64_t time,
 	const uint8_t *packet, uint32_t captured, uint32_t original
-);
+)
+{
+	file->report.packets++;
+	interface->public.packets++;
+	interface->last_time = time;
+	if (file->sink != NULL)
+		return file->sink(file->sink_context, interface->public.capture, time, packet, captured, original);
+	if (interface->public.link_type == FCK_LINK_ETHERNET)
+		return fck_frame(core, interface->public.capture, time, packet, captured, original);
+	return fck_frame_foreign(core, interface->public.capture, time, original);
+}
 
 // Read the file's first bytes when they are a section header; the steps then are fck_pcapng_step.
 // False: they are not one.
 bool fck_pcapng_probe(struct fck_mapped *file);
 fck_step fck_pcapng_step;
+// The same as far as blocks are plain; stops before one that is not.
+fck_step fck_pcapng_plain;
 
 #endif

@@ -278,7 +278,7 @@ static bool section_order(struct fck_mapped *file, const uint8_t *start)
 	return file->swapped || magic == BYTE_ORDER_MAGIC;
 }
 
-int fck_pcapng_step(struct fck_mapped *file, struct fck_core *core)
+static int read_block(struct fck_mapped *file, struct fck_core *core)
 {
 	uint64_t left = file->size - file->position;
 	const uint8_t *start = file->data + file->position;
@@ -299,6 +299,17 @@ int fck_pcapng_step(struct fck_mapped *file, struct fck_core *core)
 	int result = dispatch(file, core, type, (struct block){start + 8, length - BLOCK_FRAME});
 	if (result >= 0 && !file->ended)
 		file->position += length;
+	return result;
+}
+
+int fck_pcapng_step(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+{
+	int result;
+	do {
+		result = fck_pcapng_plain(file, core, limit);
+		if (result == FCK_RUN_MORE && file->report.packets < limit)
+			result = read_block(file, core);
+	} while (result == FCK_RUN_MORE && file->report.packets < limit);
 	return result;
 }
 

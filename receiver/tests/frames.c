@@ -121,6 +121,20 @@ void frame_make(struct frame *frame, const struct wish *wish)
 	memset(frame->data + frame->ip_end, 0xee, wish->tail);
 }
 
+enum fck_frame_kind parse_exact(
+	const struct fck_config *config, const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet
+)
+{
+	static uint8_t *exact;
+
+	free(exact);
+	exact = malloc(captured > 0 ? captured : 1);
+	assert_non_null(exact);
+	if (captured > 0)
+		memcpy(exact, data, captured);
+	return fck_parse(config, exact, captured, original, packet);
+}
+
 struct fck_core *core_make(void)
 {
 	struct fck_core *core = NULL;
@@ -151,6 +165,25 @@ struct fck_flow core_flow(struct fck_core *core)
 	assert_int_equal(fck_flow_count(core), 1);
 	assert_int_equal(fck_flow_get(core, 0, &flow), 0);
 	return flow;
+}
+
+void feeder_feed(struct feeder *feeder, uint32_t psn)
+{
+	struct wish wish = {.opcode = OP_WRITE_ONLY, .psn = psn, .payload = 100, .reth_length = 100, .icrc = psn};
+
+	feeder->now += feeder->step;
+	core_feed(feeder->core, feeder->now, &wish);
+}
+
+void feed_all(struct feeder *feeder, const uint32_t *psns, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		feeder_feed(feeder, psns[i]);
+}
+
+struct feeder feeder_make(void)
+{
+	return (struct feeder){.core = core_make(), .now = MS, .step = US};
 }
 
 uint32_t draw(uint64_t *state, uint32_t below)

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "fck.h"
+#include "packet.h"
 
 #define TEST(name) static void name(void **state __attribute__((unused)))
 #define FRAME_ROOM 4400
@@ -63,12 +64,35 @@ struct frame {
 
 void frame_make(struct frame *frame, const struct wish *wish);
 
+// fck_parse() of memory of exactly this size, so that one byte too many read is seen by the address sanitizer. It lives until the
+// next call.
+enum fck_frame_kind parse_exact(
+	const struct fck_config *config, const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet
+);
+
 // A core with one capture, index 0.
 struct fck_core *core_make(void);
 // Hands a whole frame over, from memory of exactly its size. Fails the test on an error.
 void core_feed(struct fck_core *core, uint64_t time_ns, const struct wish *wish);
 // The only flow, after fck_finish().
 struct fck_flow core_flow(struct fck_core *core);
+
+// Feeds packets one after the other, `step` apart.
+struct feeder {
+	struct fck_core *core;
+	uint64_t now;
+	uint64_t step;
+};
+
+#define US 1000u
+#define MS 1000000u
+#define FEED(feeder, ...) \
+	feed_all(feeder, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+struct feeder feeder_make(void);
+// A whole write of 100 bytes.
+void feeder_feed(struct feeder *feeder, uint32_t psn);
+void feed_all(struct feeder *feeder, const uint32_t *psns, size_t count);
 
 // A small generator of our own, so that a seed means the same everywhere.
 uint32_t draw(uint64_t *state, uint32_t below);

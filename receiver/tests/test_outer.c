@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tunnels: every form of outer header written out in bytes around the same RoCE packet, which must come out the same.
-#include "frames.h"
+#include "outers.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "packet.h"
-
-#define ROOM 8192
-#define OUTER_MAC 2, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 3
-#define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
 #define KEY_7 0, 0, 0, 7
 #define SEQUENCE_9 0, 0, 0, 9
 #define CHECKSUM 0xab, 0xcd, 0, 0
@@ -22,47 +16,6 @@
 // As in Zeek's sample of type III with a platform header: port 3.
 #define ERSPAN3_SUBHEADER 0x20, 0x0a, 0, 0, 0x70, 0x50, 0x7e, 0x55, 0, 0, 0, 7, 0x0c, 0, 0, 3, 0x15, 0xf7, 0x42, 0xe8
 #define SPECTRUM_22 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22
-
-static const struct fck_config user_set = {.gre_types = {0x4321, 0x1234}};
-
-struct buffer {
-	uint8_t data[ROOM];
-	uint32_t size;
-};
-
-static void append(struct buffer *buffer, const uint8_t *bytes, uint32_t size)
-{
-	assert_true(buffer->size + size <= ROOM);
-	memcpy(buffer->data + buffer->size, bytes, size);
-	buffer->size += size;
-}
-
-// Outer Ethernet and IP header for `payload` bytes; IPv4 has four bytes of options when `options`.
-static void append_ip(struct buffer *buffer, int family, bool options, uint8_t protocol, uint32_t payload)
-{
-	uint32_t total = 20 + 4 * options + payload;
-
-	append(buffer, BYTES(OUTER_MAC));
-	if (family == 4) {
-		append(buffer, BYTES(8, 0, (uint8_t)(0x45 + options), 3, (uint8_t)(total >> 8), (uint8_t)total, 0, 0, 0x40, 0, 60,
-				     protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 99));
-		append(buffer, (const uint8_t[]){1, 1, 1, 1}, options ? 4 : 0);
-	} else {
-		append(buffer, BYTES(0x86, 0xdd, 0x60, 0x30, 0, 0, (uint8_t)(payload >> 8), (uint8_t)payload, protocol, 60));
-		append(buffer, BYTES(0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1));
-		append(buffer, BYTES(0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99));
-	}
-}
-
-struct row {
-	const char *what;
-	const uint8_t *header;
-	uint32_t size;
-	enum fck_tunnel_kind kind;
-	int64_t session;
-	int64_t sequence;
-	uint32_t attributes; // beside the kind's own
-};
 
 static const struct row rows[] = {
 	{"bridged", BYTES(0, 0, 0x65, 0x58), FCK_TUNNEL_GRE, -1, -1, 0},
@@ -97,43 +50,14 @@ static const struct row rows[] = {
 	{"user-set, ERSPAN III, subheader", BYTES(0, 0, 0x43, 0x21, ERSPAN3_SUBHEADER), FCK_TUNNEL_ERSPAN3, 0, -1, 0},
 };
 
-// The frame of a row around `inner`, with FCS of the inner and padding of the outer frame.
-static void wrap(struct buffer *buffer, const struct row *row, int family, const struct frame *inner)
-{
-	buffer->size = 0;
-	append_ip(buffer, family, family == 4, 47, row->size + inner->size);
-	append(buffer, row->header, row->size);
-	append(buffer, inner->data, inner->size);
-	append(buffer, BYTES(0xfc, 0xfc, 0xfc, 0xfc));
-}
-
-static enum fck_frame_kind parse_exact(const uint8_t *data, uint32_t captured, uint32_t original, struct fck_packet *packet)
-{
-	uint8_t *exact = malloc(captured > 0 ? captured : 1);
-	enum fck_frame_kind kind;
-
-	assert_non_null(exact);
-	memcpy(exact, data, captured);
-	kind = fck_parse(&user_set, exact, captured, original, packet);
-	free(exact);
-	return kind;
-}
-
 static void assert_same_packet(const char *what, const struct fck_packet *packet, const struct fck_packet *bare)
 {
 	if (packet->opcode != bare->opcode || packet->psn != bare->psn || packet->length != bare->length ||
 	    packet->icrc != bare->icrc || packet->has_icrc != bare->has_icrc || packet->reth_length != bare->reth_length ||
-	    packet->immediate != bare->immediate || packet->ll_flag != bare->ll_flag || packet->truncated != bare->truncated ||
+	    packet->immediate != bare->immediate || fck_ll_flag(packet) != fck_ll_flag(bare) || packet->truncated != bare->truncated ||
 	    memcmp(&packet->key, &bare->key, sizeof(bare->key)) != 0)
 		fail_msg("%s: another packet came out than went in", what);
 }
-
-// Two inner packets: IPv4 with a tag and an FCS, and the longer IPv6.
-static const struct wish inners[] = {
-	{.opcode = OP_WRITE_ONLY_IMM, .psn = 77, .payload = 40, .reth_length = 40, .immediate = 9, .ll_flag = 3, .ipv4 = true,
-	 .vlan_tags = 1, .tail = 4, .icrc = 0x01020304},
-	{.opcode = OP_WRITE_FIRST, .psn = 0xffffff, .payload = 256, .reth_length = 512, .icrc = 0x05060708, .vlan_tags = 2},
-};
 
 TEST(test_every_header_gives_the_packet_inside)
 {
@@ -147,7 +71,7 @@ TEST(test_every_header_gives_the_packet_inside)
 			frame_make(&inner, &inners[variant >> 1]);
 			assert_int_equal(fck_parse(&user_set, inner.data, inner.size, inner.size, &bare), FCK_FRAME_ROCEV2);
 			wrap(&buffer, &rows[i], family, &inner);
-			if (parse_exact(buffer.data, buffer.size, buffer.size, &packet) != FCK_FRAME_ROCEV2)
+			if (parse_exact(&user_set, buffer.data, buffer.size, buffer.size, &packet) != FCK_FRAME_ROCEV2)
 				fail_msg("%s: no RoCE", rows[i].what);
 			assert_same_packet(rows[i].what, &packet, &bare);
 			assert_int_equal(packet.attributes,
@@ -177,8 +101,8 @@ TEST(test_every_header_cut_at_every_byte)
 			whole = before + inner.ip_end;
 			for (uint32_t captured = 0; captured < buffer.size; captured++) {
 				struct fck_packet packet, bare;
-				enum fck_frame_kind kind = parse_exact(buffer.data, captured, buffer.size, &packet);
-				enum fck_frame_kind mirrored = parse_exact(buffer.data, captured, captured, &packet);
+				enum fck_frame_kind kind = parse_exact(&user_set, buffer.data, captured, buffer.size, &packet);
+				enum fck_frame_kind mirrored = parse_exact(&user_set, buffer.data, captured, captured, &packet);
 				bool has_bth = captured >= before + inner.bth + FCK_BTH_SIZE;
 
 				if ((kind == FCK_FRAME_ROCEV2) != has_bth || (mirrored == FCK_FRAME_ROCEV2) != has_bth)
@@ -219,111 +143,21 @@ TEST(test_vxlan)
 		append_udp(&buffer, family, 4789, sizeof(header) + inner.size);
 		append(&buffer, header, sizeof(header));
 		append(&buffer, inner.data, inner.size);
-		assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
+		assert_int_equal(parse_exact(&user_set, buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
 		assert_same_packet("VXLAN", &packet, &bare);
 		assert_int_equal(packet.outers[0].session, 0x010203);
 		assert_int_equal(packet.attributes, bare.attributes | FCK_ATTRIBUTE(ENCAPSULATED_VXLAN));
 		for (uint32_t captured = 0; captured < buffer.size; captured++) {
 			uint32_t bth = buffer.size - inner.size + inner.bth;
 
-			assert_int_equal(parse_exact(buffer.data, captured, buffer.size, &packet) == FCK_FRAME_ROCEV2,
+			assert_int_equal(parse_exact(&user_set, buffer.data, captured, buffer.size, &packet) == FCK_FRAME_ROCEV2,
 					 captured >= bth + FCK_BTH_SIZE);
-			parse_exact(buffer.data, captured, captured, &packet);
+			parse_exact(&user_set, buffer.data, captured, captured, &packet);
 		}
 		buffer.data[buffer.size - inner.size - 8] = 0xf7; // all flags but I
-		assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_UDP_OTHER);
+		assert_int_equal(parse_exact(&user_set, buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_UDP_OTHER);
 		assert_int_equal(packet.outer_count, 0);
 	}
-}
-
-struct refusal {
-	const char *what;
-	const uint8_t *header;
-	uint32_t size;
-	enum fck_frame_kind kind;
-};
-
-static const struct refusal refusals[] = {
-	{"no GRE header", BYTES(0), FCK_FRAME_MALFORMED_TUNNEL},
-	{"key word cut", BYTES(0x20, 0, 0x65, 0x58, 0, 0), FCK_FRAME_MALFORMED_TUNNEL},
-	{"ERSPAN II header cut", BYTES(0x10, 0, 0x88, 0xbe, SEQUENCE_9, 0x10, 0, 0, 0, 0, 0, 0), FCK_FRAME_MALFORMED_TUNNEL},
-	{"ERSPAN III header cut", BYTES(0, 0, 0x22, 0xeb, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), FCK_FRAME_MALFORMED_TUNNEL},
-	{"ERSPAN III subheader cut", BYTES(0, 0, 0x22, 0xeb, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), FCK_FRAME_MALFORMED_TUNNEL},
-	{"nothing inside", BYTES(0, 0, 0x65, 0x58), FCK_FRAME_MALFORMED_ETHERNET},
-	{"routing", BYTES(0x40, 0, 0x65, 0x58, 0, 0, 0, 0), FCK_FRAME_GRE},
-	{"version 1", BYTES(0, 1, 0x65, 0x58, 0, 0, 0, 0), FCK_FRAME_GRE},
-	{"IPv4 in GRE", BYTES(0, 0, 0x08, 0, 0x45, 0, 0, 20), FCK_FRAME_GRE},
-	{"ERSPAN of version 3", BYTES(0, 0, 0x22, 0xeb, 0x30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), FCK_FRAME_GRE},
-	{"ERSPAN III with a bare IP packet", BYTES(0, 0, 0x22, 0xeb, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0, 0x45), FCK_FRAME_GRE},
-	{"type 0 is no unused place of the list", BYTES(0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4),
-	 FCK_FRAME_GRE},
-	{"searched, nothing found", BYTES(0, 0, 0x89, 0x49, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x89, 0x15, 0, 0, 0, 0, 0, 0), FCK_FRAME_GRE},
-	{"searched, IPv4 that cannot be", BYTES(0, 0, 0x89, 0x49, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x44, 0, 0, 40, 0, 0),
-	 FCK_FRAME_GRE},
-	{"searched, ARP", BYTES(0, 0, 0x89, 0x49, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4), FCK_FRAME_ARP},
-	{"bridged ARP", BYTES(0, 0, 0x65, 0x58, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6), FCK_FRAME_ARP},
-	{"fragment inside", BYTES(0, 0, 0x65, 0x58, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 20, 0, 0, 0x20, 0, 64, 17, 0, 0,
-				  10, 0, 0, 1, 10, 0, 0, 2), FCK_FRAME_IPV4_FRAGMENT},
-};
-
-TEST(test_what_is_not_opened)
-{
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
-		for (int family = 4; family <= 6; family += 2) {
-			struct buffer buffer = {.size = 0};
-			enum fck_frame_kind kind;
-			struct fck_packet packet;
-
-			append_ip(&buffer, family, false, 47, refusals[i].size);
-			append(&buffer, refusals[i].header, refusals[i].size);
-			kind = parse_exact(buffer.data, buffer.size, buffer.size, &packet);
-			if (kind != refusals[i].kind)
-				fail_msg("%s: %s", refusals[i].what, fck_frame_name(kind));
-		}
-}
-
-TEST(test_a_type_that_the_user_did_not_set)
-{
-	static const struct fck_config plain;
-	struct fck_packet packet;
-	struct buffer buffer;
-	struct frame inner;
-
-	frame_make(&inner, &inners[0]);
-	wrap(&buffer, &(struct row){"", BYTES(0, 0, 0x12, 0x34), FCK_TUNNEL_GRE, -1, -1, 0}, 4, &inner);
-	assert_int_equal(fck_parse(&user_set, buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
-	assert_int_equal(fck_parse(&plain, buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_GRE);
-}
-
-// What is searched may look like an ERSPAN header by its first digit: a MAC address may begin with 1 or 2, too.
-TEST(test_addresses_that_begin_like_erspan)
-{
-	static const uint8_t firsts[] = {0x10, 0x24};
-
-	for (size_t i = 0; i < sizeof(firsts); i++) {
-		struct fck_packet packet;
-		struct buffer buffer;
-		struct frame inner;
-
-		frame_make(&inner, &inners[0]);
-		inner.data[0] = firsts[i];
-		wrap(&buffer, &(struct row){"", BYTES(0, 0, 0x89, 0x49), FCK_TUNNEL_GRE, -1, -1, 0}, 4, &inner);
-		assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
-		assert_int_equal(packet.outers[0].kind, FCK_TUNNEL_GRE);
-	}
-}
-
-// Too little was captured to say that nothing is there, or enough.
-TEST(test_how_far_is_searched)
-{
-	struct frame inner = {.size = 200};
-	struct fck_packet packet;
-	struct buffer buffer;
-
-	wrap(&buffer, &(struct row){"", BYTES(0, 0, 0x89, 0x49), FCK_TUNNEL_GRE, -1, -1, 0}, 6, &inner);
-	assert_int_equal(parse_exact(buffer.data, 54 + 4 + 63, buffer.size, &packet), FCK_FRAME_TRUNCATED_TUNNEL);
-	assert_int_equal(parse_exact(buffer.data, 54 + 4 + 64, buffer.size, &packet), FCK_FRAME_GRE);
-	assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_GRE);
 }
 
 // Facts about the outer packet (broadcast, congestion) do not stick to the packet inside; its being cut does, where the
@@ -338,12 +172,12 @@ TEST(test_outer_facts_stay_outside)
 	frame_make(&inner, &arp);
 	wrap(&buffer, &rows[0], 4, &inner);
 	memset(buffer.data, 0xff, 6); // broadcast; the outer header is marked "congestion experienced" in any case
-	assert_int_equal(parse_exact(buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
+	assert_int_equal(parse_exact(&user_set, buffer.data, buffer.size, buffer.size, &packet), FCK_FRAME_ROCEV2);
 	assert_int_equal(packet.attributes, FCK_ATTRIBUTE(ENCAPSULATED_GRE));
 	inner.data[12] = 0x08;
 	inner.data[13] = 0x06;
 	wrap(&buffer, &rows[0], 4, &inner);
-	assert_int_equal(parse_exact(buffer.data, buffer.size - 20, buffer.size, &packet), FCK_FRAME_ARP);
+	assert_int_equal(parse_exact(&user_set, buffer.data, buffer.size - 20, buffer.size, &packet), FCK_FRAME_ARP);
 	assert_int_equal(packet.attributes, FCK_ATTRIBUTE(ENCAPSULATED_GRE) | FCK_ATTRIBUTE(TRUNCATED));
 }
 
@@ -363,7 +197,7 @@ TEST(test_two_tunnels_are_opened_and_a_third_is_not)
 		append_ip(&outside, depth & 1 ? 4 : 6, false, 47, row->size + inside.size);
 		append(&outside, row->header, row->size);
 		append(&outside, inside.data, inside.size);
-		assert_int_equal(parse_exact(outside.data, outside.size, outside.size, &packet), expected[depth - 1]);
+		assert_int_equal(parse_exact(&user_set, outside.data, outside.size, outside.size, &packet), expected[depth - 1]);
 		assert_int_equal(packet.outer_count, depth < 2 ? depth : 2);
 		assert_int_equal(!!(packet.attributes & FCK_ATTRIBUTE(ENCAPSULATED_TOO_DEEP)), depth > 2);
 		if (depth == 2) {
@@ -378,40 +212,14 @@ TEST(test_two_tunnels_are_opened_and_a_third_is_not)
 	}
 }
 
-TEST(test_trimmed_by_dscp)
-{
-	static const struct fck_config config = {.trimmed_dscp = 5};
-	struct frame frame;
-	struct fck_packet packet;
-
-	for (int family = 4; family <= 6; family += 2) {
-		frame_make(&frame, &(struct wish){.opcode = OP_WRITE_MIDDLE, .payload = 256, .ipv4 = family == 4});
-		assert_int_equal(fck_parse(&config, frame.data, frame.size, frame.size, &packet), FCK_FRAME_ROCEV2);
-		if (family == 4) {
-			frame.data[15] = 5 << 2 | 3;
-		} else {
-			frame.data[14] |= 5 >> 2;
-			frame.data[15] |= (5 & 3) << 6 | 3 << 4;
-		}
-		assert_int_equal(fck_parse(&config, frame.data, 80, 80, &packet), FCK_FRAME_TRIMMED);
-		assert_true(packet.attributes & FCK_ATTRIBUTE(ECN_CE));
-		assert_int_equal(fck_parse(&user_set, frame.data, frame.size, frame.size, &packet), FCK_FRAME_ROCEV2);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_header_gives_the_packet_inside),
 		cmocka_unit_test(test_every_header_cut_at_every_byte),
 		cmocka_unit_test(test_vxlan),
-		cmocka_unit_test(test_what_is_not_opened),
-		cmocka_unit_test(test_a_type_that_the_user_did_not_set),
-		cmocka_unit_test(test_addresses_that_begin_like_erspan),
-		cmocka_unit_test(test_how_far_is_searched),
 		cmocka_unit_test(test_outer_facts_stay_outside),
 		cmocka_unit_test(test_two_tunnels_are_opened_and_a_third_is_not),
-		cmocka_unit_test(test_trimmed_by_dscp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
