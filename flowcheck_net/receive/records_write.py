@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from itertools import starmap
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Self, cast
 
 from flowcheck_net.errors import OutputError, ReceiveError
 from flowcheck_net.receive.native_records import FORMAT, Kind
@@ -95,13 +95,26 @@ class RecordsWriter:
     """A records file in the making. Messages go to spools, one for each chain, while they come."""
 
     def __init__(self, file: BinaryIO, folder: Path) -> None:
-        """Begins ``file``, which must be seekable, anew; further spools are nameless files in ``folder``."""
+        """Begins ``file``, which must be seekable; further spools are nameless files in ``folder``."""
         self._file = file
         self._folder = folder
-        file.seek(0)
-        file.truncate()
-        file.write(_head(0))
         self._spools: list[MessageSpool] = []
+        self.restart()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for spool in self._spools[1:]:
+            spool.file.close()
+
+    def restart(self) -> None:
+        """Forget all that was written."""
+        self.__exit__()
+        self._spools.clear()
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(_head(0))
 
     def keeper(self) -> MessageSpool:
         """The spool of the next chain. The first one writes to the file itself."""
@@ -117,8 +130,7 @@ class RecordsWriter:
             base = 0
             if spool.file is not self._file:
                 base = self._file.tell()
-                with spool.file:
-                    _copy(spool.file, self._file)
+                _copy(spool.file, self._file)
             for flow, found in spool.extents.items():
                 extents[number, flow] = [(base + offset, length) for offset, length in found]
         return extents
@@ -231,8 +243,7 @@ def records_place(path: Path) -> Iterator[Place]:
 def write_records(path: Path, records: Records) -> None:
     """Write records at hand to a container; raises OutputError, or ReceiveError for a number beyond 64 bits."""
     try:
-        with records_place(path) as place:
-            writer = RecordsWriter(place.file, place.folder)
+        with records_place(path) as place, RecordsWriter(place.file, place.folder) as writer:
             spool = writer.keeper()
             for number, flow in enumerate(records.flows):
                 if flow.messages:

@@ -4,9 +4,8 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from flowcheck_net.errors import CaptureError
 from flowcheck_net.ids import CapturePort
@@ -32,8 +31,8 @@ class _Store(Protocol):
     def keeper(self) -> Keeper:
         """For the next chain."""
 
-
-Store = TypeVar("Store", bound=_Store)
+    def restart(self) -> None:
+        """Forget all chains."""
 
 
 class _Rows:
@@ -58,6 +57,10 @@ class _Memory:
         made = _Rows()
         self.chains.append(made)
         return made
+
+    def restart(self) -> None:
+        """Forget all chains."""
+        self.chains.clear()
 
     def messages(self, key: FlowId) -> Sequence[Message]:
         """Of one flow."""
@@ -89,8 +92,9 @@ def replay(
         CaptureIncomplete: a file is cut off or damaged; the records of all that is whole are in the error.
         CaptureError: a file is missing, empty or no capture file, or no file holds a packet. Names every such file.
     """
-    counted = _Counted(paths, Job(captures or {}, settings, watch), _Memory, jobs)
-    records, _ = counted.records(counted.store.messages)
+    store = _Memory()
+    counted = _Counted(paths, Job(captures or {}, settings, watch), store, jobs)
+    records, _ = counted.records(store.messages)
     counted.complain(records)
     return records
 
@@ -113,29 +117,26 @@ def replay_to_file(
         OutputError: ``output`` cannot be written. Else as ``replay``.
     """
     target = Path(os.path.realpath(output))
-    with records_place(output) as place:
-        counted = _Counted(
-            paths, Job(captures or {}, settings, watch), partial(RecordsWriter, place.file, place.folder), jobs
-        )
-        extents = counted.store.messages()
+    with records_place(output) as place, RecordsWriter(place.file, place.folder) as writer:
+        counted = _Counted(paths, Job(captures or {}, settings, watch), writer, jobs)
+        extents = writer.messages()
         records, keys = counted.records(lambda key: rows_in_file(target, extents[key]) if key in extents else ())
-        counted.store.close(records, keys)
+        writer.close(records, keys)
     counted.complain(records)
     return records
 
 
-class _Counted(Generic[Store]):
+class _Counted:
     """All files counted; raises CaptureError where a file is of no use."""
 
-    def __init__(self, paths: Sequence[Path], job: Job, made: Callable[[], Store], jobs: int | None) -> None:
+    def __init__(self, paths: Sequence[Path], job: Job, store: _Store, jobs: int | None) -> None:
         self._paths = paths
         groups = chains_of(paths, job)
-        self.store = made()
-        self._chains = _run(paths, groups, job, self.store, jobs)
+        self._chains = _run(paths, groups, job, store, jobs)
         if len(self._chains) > 1 and _share_a_port(self._chains):  # an interface that a file names late
-            self.store = made()
+            store.restart()
             groups = [list(range(len(paths)))]
-            self._chains = _run(paths, groups, job, self.store, jobs)
+            self._chains = _run(paths, groups, job, store, jobs)
         pairs = zip(groups, self._chains, strict=True)
         found = dict(pair for group, chain in pairs for pair in zip(group, chain.files, strict=True))
         self._files: list[FileFindings] = [found[number] for number in range(len(paths))]

@@ -309,8 +309,7 @@ def test_spools_of_several_chains_are_gathered(tmp_path: Path) -> None:
     """Blocks of 64 KiB: rows are held back until then, and found again wherever they lie."""
     flow = golden_records().flows[0]
     many = [replace(flow.messages[0], position=number) for number in range(2000)]
-    with records_place(tmp_path / "x.fcr") as place:
-        writer = RecordsWriter(place.file, place.folder)
+    with records_place(tmp_path / "x.fcr") as place, RecordsWriter(place.file, place.folder) as writer:
         spools: list[MessageSpool] = [writer.keeper(), writer.keeper()]
         for number in range(0, 2000, 100):
             for spool in spools:
