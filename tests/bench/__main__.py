@@ -14,6 +14,7 @@ BENCHES = {
     "synth": "tests.bench.bench_synth",
     "replay": "tests.bench.bench_replay",
     "plan": "tests.bench.bench_plan",
+    "apply": "tests.bench.bench_apply",
 }
 
 
