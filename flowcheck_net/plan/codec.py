@@ -28,6 +28,8 @@ class Rule:
     allowed: str
     """Such as ``1 to 64``; follows ``must be``."""
     holds: Callable[[Any], bool]
+    secret: bool = False
+    """What stands there instead may be a secret: it is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ class Codec:
 
 def _ruled(value: Any, rule: Rule | None, path: str) -> Any:  # noqa: ANN401 - passed through
     if rule is not None and not rule.holds(value):
-        raise FormError(f"{path}: must be {rule.allowed} (found {_shown(value)})")
+        found = "" if rule.secret else f" (found {_shown(value)})"
+        raise FormError(f"{path}: must be {rule.allowed}{found}")
     return value
 
 

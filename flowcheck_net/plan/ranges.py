@@ -6,6 +6,7 @@ read can be expected, audited and synthesised in bounded time.
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from flowcheck_net.intent import is_owned
@@ -107,7 +108,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "Tree.members": _between(2, COUNT_END - 1),
         "Tree.hosts": _between(1, COUNT_END - 1),
         "SwitchAddress.platform": _NAME,
-        "SwitchAddress.management": _text(MANAGEMENT_PATTERN, MANAGEMENT_LENGTH, "kind:reference"),
+        "SwitchAddress.management": replace(
+            _text(MANAGEMENT_PATTERN, MANAGEMENT_LENGTH, "kind:reference, without user and password"), secret=True
+        ),
         "Cost.gradient_bytes": _between(1, _MOST_COUNT),
         "CaptureLoad.capacity": _between(1, _MOST_COUNT),
         "MessageWindow.period": _between(1, _MOST_COUNT),
