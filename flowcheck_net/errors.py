@@ -9,7 +9,7 @@
     ├── PlanError (3)
     │   ├── Infeasible (3)        names the ring and the limit that forbids it
     │   └── StalePlan (3)         the plan no longer fits its inputs, or the file was altered
-    ├── CoverageGap (4)           audit: at least one update is incomplete
+    ├── CoverageGap (4)           audit: at least one update is incomplete; verify: copies are missing or too many
     ├── DriverError (5)           a switch refused, failed or could not be reached
     │   ├── ConnectError, Rejected, PartialWrite, StateUnknown
     ├── Drift (6)                 verify found a difference
@@ -20,7 +20,7 @@
     │   ├── SendError             frames cannot be sent: interface, rights, or a place where they must not go
     │   ├── RecordsCorrupt        a records file, or a gradient, with a wrong digest, version or form
     │   └── Unobserved            bytes of a gradient that no packet showed
-    └── CoverageUnknown (10)      audit: nothing incomplete, but something could not be proven
+    └── CoverageUnknown (10)      nothing incomplete, but something could not be proven
 
 Only ``cli/main.py`` catches these. A ``KeyError`` that reaches the user is a bug and shows a traceback.
 """

@@ -41,9 +41,9 @@ def command(plan_file: Path, output: Path, count: int, mac: str | None, *, as_js
     \b
     Example:
       flowcheck-net probe plan.json -o probes --mac 00:1c:73:00:00:01
-      flowcheck-net replay --to eth2 probes/h0-nic0.pcapng          (on host h0; so for each file)
-      flowcheck-net replay mirror.pcapng -o records.json            (what the capture ports recorded meanwhile)
-      flowcheck-net verify plan.json --records records.json
+      flowcheck-net replay probes/h0-nic0.pcapng --to eth2       (on host h0; so for each file)
+      flowcheck-net replay mirror.pcapng -o records.fcr          (what the capture ports recorded meanwhile)
+      flowcheck-net verify plan.json --records records.fcr
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.receive.probe import probes, write_probes
