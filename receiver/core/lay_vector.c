@@ -11,6 +11,9 @@
 #define AVX2 __attribute__((target("avx2")))
 #define STEP 64u // bytes of lines a turn: four LL lines, or one cache line
 #define VECTOR 32u
+// Bytes ahead of what is read that are asked for: in a mapped file the next packets lie there, headers too, and parsing
+// would wait for them. Elsewhere it does no harm: a prefetch reads nothing.
+#define AHEAD 2048
 
 AVX2 static bool avx2_ll_flag(const uint8_t *payload, uint32_t length, uint64_t *flag)
 {
@@ -42,6 +45,7 @@ AVX2 static void avx2_ll_strip(const uint8_t *payload, uint32_t bytes, uint8_t *
 		__m256 b = _mm256_loadu_ps((const float *)(const void *)(payload + VECTOR));
 		__m256i data = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)); // lines 0, 2, 1, 3
 
+		_mm_prefetch((const char *)payload + AHEAD, _MM_HINT_T0);
 		_mm256_storeu_si256((__m256i *)(void *)out, _mm256_permute4x64_epi64(data, 0xd8));
 	}
 	fck_lay_portable.ll_strip(payload, bytes, out);
@@ -64,6 +68,7 @@ AVX2 static void avx2_copy(uint8_t *out, const uint8_t *data, uint32_t bytes)
 		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)data);
 		__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(data + VECTOR));
 
+		_mm_prefetch((const char *)data + AHEAD, _MM_HINT_T0);
 		_mm256_stream_si256((__m256i *)(void *)out, a);
 		_mm256_stream_si256((__m256i *)(void *)(out + VECTOR), b);
 	}

@@ -14,7 +14,7 @@
 #define SPAN_LARGEST (1u << 30)
 #define REMEMBERED 65536u // packets in the iterations that are remembered one by one, at least
 #define LIVE_LEAST 4u
-#define LIVE_MOST 4096u
+#define LIVE_MOST 256u
 #define WORD_BITS 64u
 
 int fck_tracker_new(struct fck_tracker **out)
@@ -46,9 +46,8 @@ static void pattern_free(struct fck_pattern *pattern)
 
 static void track_free(struct fck_track_state *track)
 {
-	for (uint32_t i = 0; track->lives != NULL && i < track->live_count; i++)
-		free(track->lives[i].seen);
 	free(track->lives);
+	free(track->bits);
 	free(track->windows);
 	free(track->rows);
 	free(track->heads.items);
@@ -233,13 +232,12 @@ static int make_lives(struct fck_track_state *track)
 	while (track->live_count < LIVE_MOST && track->live_count * (uint64_t)track->pattern->span < REMEMBERED)
 		track->live_count *= 2;
 	track->lives = calloc(track->live_count, sizeof(*track->lives));
-	if (track->lives == NULL)
+	track->bits = calloc(2 * (uint64_t)words * track->live_count, sizeof(*track->bits));
+	if (track->lives == NULL || track->bits == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < track->live_count; i++) {
 		track->lives[i].base = FCK_NOWHERE;
-		track->lives[i].seen = calloc(2 * (uint64_t)words, sizeof(uint64_t));
-		if (track->lives[i].seen == NULL)
-			return -ENOMEM;
+		track->lives[i].seen = track->bits + 2 * (uint64_t)words * i;
 		track->lives[i].laid = track->lives[i].seen + words;
 	}
 	return 0;

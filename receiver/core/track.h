@@ -116,6 +116,7 @@ struct fck_track_state {
 
 	struct fck_live *lives; // by iteration number, modulo
 	uint32_t live_count;    // a power of two
+	uint64_t *bits;         // of all of them
 	struct fck_live *current;
 	int64_t current_end;    // positions of `current` end here
 	uint32_t slot;          // of the packet before

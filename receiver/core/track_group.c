@@ -229,8 +229,6 @@ static bool whole_message(const struct fck_group *group, uint64_t at)
 	const struct fck_extent *piece = &group->extents[at];
 	uint64_t data_at = piece->data_at, wire = 0, data;
 
-	if (piece->protocol != FCK_PROTOCOL_LL128)
-		return true;
 	while (at > 0 && group->extents[at - 1].data_at == data_at)
 		at--;
 	for (; at < group->count && group->extents[at].data_at == data_at; at++) {
@@ -241,6 +239,19 @@ static bool whole_message(const struct fck_group *group, uint64_t at)
 	}
 	data = wire / FCK_LL128_GROUP * FCK_LL128_GROUP_DATA;
 	return data >= piece->data_bytes;
+}
+
+// Which of the message's bytes the piece has, for itself or with the others of the message.
+static void reach(const struct fck_group *group, uint64_t at, uint32_t *from, uint32_t *to)
+{
+	const struct fck_extent *piece = &group->extents[at];
+
+	if (piece->protocol != FCK_PROTOCOL_LL128) {
+		fck_lay_bounds(piece->protocol, piece->wire_at, piece->bytes, piece->data_bytes, from, to);
+		return;
+	}
+	*from = 0;
+	*to = whole_message(group, at) ? piece->data_bytes : 0;
 }
 
 int fck_gradient_read(
@@ -255,17 +266,15 @@ int fck_gradient_read(
 		return -ENOENT;
 	if (end < at || end > gradient->size)
 		return -ENODATA;
-	for (uint64_t i = 0; i < known->count && covered < end; i++) {
+	for (uint64_t i = 0; i < known->count && known->extents[i].data_at < end; i++) { // by their bounds pieces overlap
 		const struct fck_extent *piece = &known->extents[i];
 		uint64_t low = at > piece->data_at ? at - piece->data_at : 0;
 		uint32_t from, to;
 
 		if (piece->data_at + piece->data_bytes <= at)
 			continue;
-		fck_lay_bounds(piece->protocol, piece->wire_at, piece->bytes, piece->data_bytes, &from, &to);
-		if (from == to)
-			continue;
-		if (piece->data_at + from > covered || !whole_message(known, i))
+		reach(known, i, &from, &to);
+		if (piece->data_at + from > covered)
 			break; // a hole that no message fills
 		if (!piece_present(piece, gradient, low, end - piece->data_at))
 			return -ENODATA;

@@ -192,16 +192,32 @@ static bool pend(struct fck_track_state *track, int64_t position)
 	return true;
 }
 
+// Positions below `end` are confirmed: had the step been lost before, this message could not stand where it does.
+static void settle(struct fck_track_state *track, int64_t end)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < track->pending_count; i++) {
+		struct fck_pending range = track->pending[i];
+
+		range.first = range.first > end ? range.first : end;
+		if (range.first <= range.last)
+			track->pending[kept++] = range;
+	}
+	track->pending_count = kept;
+}
+
 // Is the packet's place sure enough to lay its bytes, at least until something contradicts?
 static bool trust(struct fck_track_state *track, const struct fck_packet *packet, const struct fck_place *place)
 {
 	int64_t first = place->live->base + track->pattern->starts[place->number];
 
 	if (confirms(track, packet, place)) {
-		track->pending_count = 0;
+		int64_t end = first + place->slot->packets;
+
+		settle(track, end);
 		track->open = first;
-		if (first + place->slot->packets > track->confirmed)
-			track->confirmed = first + place->slot->packets;
+		track->confirmed = end > track->confirmed ? end : track->confirmed;
 		return true;
 	}
 	return track->open == first || pend(track, place->position);
