@@ -14,6 +14,7 @@
 #define FCK_FIFO_STEPS_LIMIT 16
 #define FCK_PENDING_LIMIT 16
 #define FCK_NOWHERE INT64_MIN
+#define FCK_FOREVER (INT64_C(1) << 62) // behind every position; differences of positions stay far from overflow
 
 struct fck_pattern {
 	struct fck_pattern_config config;

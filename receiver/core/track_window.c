@@ -9,7 +9,7 @@
 #include "psn.h"
 
 #define PSN_SPACE (INT64_C(1) << 24)
-#define POSITION_LIMIT (INT64_C(1) << 60) // keeps sums of positions far from overflow
+#define POSITION_LIMIT (INT64_C(1) << 60)
 
 static void forget_current(struct fck_track_state *track)
 {
@@ -53,13 +53,13 @@ static void shorten(struct fck_tracker *tracker, struct fck_track_state *track, 
 
 int fck_window_open(struct fck_track_state *track, int64_t from, uint64_t iteration, uint64_t iterations)
 {
-	uint64_t most = (uint64_t)(INT64_MAX - from) / track->pattern->span;
+	uint64_t most = (uint64_t)(FCK_FOREVER - from) / track->pattern->span;
 
 	if (fck_reserve((void **)&track->windows, &track->window_room, track->window_count, sizeof(*track->windows)) != 0)
 		return -ENOMEM;
 	track->windows[track->window_count++] = (struct fck_window){
 		.from = from,
-		.until = iterations == 0 || iterations > most ? INT64_MAX
+		.until = iterations == 0 || iterations > most ? FCK_FOREVER
 							      : from + (int64_t)(iterations * track->pattern->span),
 		.iteration = iteration,
 	};
