@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzz target: the input is a capture file, pcap or pcapng. Whatever comes, the reading ends, the counts of the report, of the
-// interfaces and of the core agree, and nothing lies behind the end of the file.
+// interfaces and of the core agree, nothing lies behind the end of the file, and a stream of it gives the same packets, however it
+// is cut into pieces.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fck.h"
 #include "mapped.h"
 
 #define PACKETS_A_CALL 7 // small, so that the reading goes on in the middle of a file
 #define INTERFACE_NAME 16
+#define LEAST_PIECE 4 // by these a stream is known as a capture
+#define ODD 61
 
 static void require(int condition)
 {
@@ -61,6 +65,90 @@ static void read_all(struct fck_mapped *file, struct fck_core *core, size_t size
 	}
 }
 
+// All that a sink is told, as one number (FNV-1a).
+static void mix(uint64_t *digest, const void *data, size_t size)
+{
+	const uint8_t *bytes = data;
+
+	for (size_t i = 0; i < size; i++)
+		*digest = (*digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+}
+
+static int digest_packet(
+	void *context, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
+)
+{
+	mix(context, &capture, sizeof(capture));
+	mix(context, &time_ns, sizeof(time_ns));
+	mix(context, &original, sizeof(original));
+	mix(context, &captured, sizeof(captured));
+	mix(context, data, captured);
+	return 0;
+}
+
+static void run_to_end(struct fck_mapped *file, uint64_t *digest)
+{
+	int result;
+
+	while ((result = fck_mapped_run_to(file, digest_packet, digest, PACKETS_A_CALL)) != FCK_RUN_END) {
+		require(result == FCK_RUN_MORE || result == FCK_RUN_INTERFACE);
+		if (result == FCK_RUN_INTERFACE)
+			require(fck_mapped_bind(file, fck_mapped_interfaces(file)) == 0);
+	}
+}
+
+static uint64_t digest_whole(const uint8_t *data, size_t size, struct fck_mapped_report *report)
+{
+	struct fck_mapped *file;
+	uint64_t digest = 0;
+
+	require(fck_mapped_buffer(&file, data, size) == 0);
+	run_to_end(file, &digest);
+	*report = fck_mapped_report(file);
+	fck_mapped_close(file);
+	return digest;
+}
+
+// Every piece stands in memory of its own, behind what the run before did not use.
+static uint64_t digest_pieces(const uint8_t *data, size_t size, size_t piece, struct fck_mapped_report *report)
+{
+	struct fck_mapped *file;
+	uint8_t *memory = NULL;
+	uint64_t digest = 0;
+	size_t end = 0;
+
+	require(fck_mapped_buffer(&file, NULL, 0) == 0);
+	do {
+		size_t begin = (size_t)fck_mapped_report(file).offset;
+		uint8_t *next;
+
+		end = size - end > piece ? end + piece : size;
+		require(begin <= end);
+		next = malloc(end > begin ? end - begin : 1);
+		require(next != NULL);
+		if (end > begin)
+			memcpy(next, data + begin, end - begin);
+		require(fck_mapped_more(file, next, end - begin) == 0);
+		free(memory);
+		memory = next;
+		run_to_end(file, &digest);
+		*report = fck_mapped_report(file);
+	} while (end < size && report->state != FCK_FILE_FOREIGN && report->state != FCK_FILE_CORRUPT);
+	fck_mapped_close(file);
+	free(memory);
+	return digest;
+}
+
+static void check_pieces(const uint8_t *data, size_t size)
+{
+	struct fck_mapped_report whole, pieces;
+	size_t piece = LEAST_PIECE + size % ODD;
+
+	require(digest_whole(data, size, &whole) == digest_pieces(data, size, piece, &pieces));
+	require(whole.state == pieces.state && whole.offset == pieces.offset && whole.packets == pieces.packets);
+	require(whole.reason == NULL ? pieces.reason == NULL : strcmp(whole.reason, pieces.reason) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fck_mapped_report report;
@@ -78,5 +166,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_interfaces(file, core, report.packets);
 	fck_mapped_close(file);
 	fck_free(core);
+	check_pieces(data, size);
 	return 0;
 }
