@@ -59,7 +59,7 @@ _OPTIONS = (
     click.option(
         "--to",
         multiple=True,
-        metavar="[PORT=]IFACE",
+        metavar="[PORT=][NETNS/]IFACE",
         help="Send the packets on this interface; with PORT=, those of one capture port. May be repeated.",
     ),
     click.option("--interface", "interfaces", multiple=True, metavar="PORT", help="--to: only those of this port."),

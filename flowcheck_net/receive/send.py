@@ -12,6 +12,7 @@ from flowcheck_net.receive.capture_file import Content, legible, stem, whole_con
 from flowcheck_net.receive.native import Core, FileState
 from flowcheck_net.receive.native_send import Pace, Sender, SendSettings, now_ns
 from flowcheck_net.receive.send_interface import InterfaceFacts, TransmitCounters, look, transmit_counters
+from flowcheck_net.receive.send_namespace import inside
 from flowcheck_net.receive.send_report import SendReport, SentSource
 
 _LEAD_NS = 50_000_000
@@ -28,7 +29,9 @@ class SendOptions:
     """What is to be sent where, and when."""
 
     targets: tuple[tuple[str, str], ...]
-    """Capture port (or interface name in the file) and network interface; an empty port stands for every port."""
+    """Capture port (or interface name in the file) and network interface; an empty port stands for every port.
+
+    The interface may be in another namespace: ``NETNS/IFACE``, with a name of ``ip netns`` or a path."""
     ports: tuple[str, ...] = ()
     """With an empty port in ``targets``: only these."""
     pace: Pace = Pace.RECORDED
@@ -67,6 +70,7 @@ class _File:
 class _Job:
     """One source and how far it got; written by its thread only."""
 
+    namespace: str
     facts: InterfaceFacts
     ports: frozenset[str]
     files: tuple[_File, ...]
@@ -74,6 +78,11 @@ class _Job:
     begun: int = 0
     ended: int = 0
     fault: FlowcheckError | None = None
+
+    @property
+    def interface(self) -> str:
+        """As the user called it."""
+        return f"{self.namespace}/{self.facts.name}" if self.namespace else self.facts.name
 
     @property
     def spans(self) -> list[_Span]:
@@ -132,7 +141,9 @@ def _prepare(files: Sequence[_File], options: SendOptions) -> list[_Job]:
     jobs = []
     for port, interface in options.targets:
         ports = _chosen_ports(files, port, options)
-        facts = look(interface)
+        namespace, _, name = interface.rpartition("/")
+        with inside(namespace):
+            facts, before = look(name), transmit_counters(name)
         if facts.doubts and not options.sure:
             raise SendError(
                 f"{interface}: nothing was sent, for this interface {' and '.join(facts.doubts)}: machines that never "
@@ -140,7 +151,7 @@ def _prepare(files: Sequence[_File], options: SendOptions) -> list[_Job]:
                 hint=_YES_HINT,
             )
         own = tuple(file for file in files if ports & file.ports.keys())
-        jobs.append(_Job(facts, ports, own, transmit_counters(interface)))
+        jobs.append(_Job(namespace, facts, ports, own, before))
     return jobs
 
 
@@ -182,14 +193,15 @@ def _watch(threads: Sequence[threading.Thread], senders: Sequence[Sender]) -> bo
 
 
 def _sent(job: _Job, sender: Sender, rounds: int) -> SentSource:
-    counts = sender.counts()
-    after, counted = transmit_counters(job.facts.name), None
+    counts, counted = sender.counts(), None
+    with inside(job.namespace):
+        after = transmit_counters(job.facts.name)
     if after is not None and job.before is not None:
         counted = TransmitCounters(after.packets - job.before.packets, after.dropped - job.before.dropped)
     wanted = sum(span.packets for span in job.spans) * (rounds or job.begun)
     return SentSource(
         ports=tuple(sorted(job.ports)),
-        interface=job.facts.name,
+        interface=job.interface,
         counts=counts,
         rounds=job.ended,
         not_reached=wanted - counts.packets - sum(counts.refused.values()),
@@ -219,7 +231,8 @@ def send(paths: Sequence[Path], options: SendOptions) -> SendReport:
         senders = []
         for job in jobs:
             settings = SendSettings(options.pace, options.rate, job.facts.longest, options.bypass)
-            sender = Sender(job.facts.name, settings, start_ns=schedule.start_ns, base_ns=schedule.base_ns)
+            with inside(job.namespace):
+                sender = Sender(job.facts.name, settings, start_ns=schedule.start_ns, base_ns=schedule.base_ns)
             senders.append(stack.enter_context(sender))
         threads = [
             threading.Thread(target=_work, args=(job, sender, schedule), name=f"send {job.facts.name}", daemon=True)

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -246,6 +247,33 @@ def test_an_interface_that_fails_meanwhile(place: Namespace, tmp_path: Path, cha
     assert "nc: " in err
     assert isinstance(source["packets"], int)
     assert source["packets"] >= 10
+
+
+def test_hosts_in_namespaces_of_their_own(place: Namespace, tmp_path: Path) -> None:
+    """As in a lab: one process outside, each capture on the interface of its host inside."""
+    one, two = numbered(3), numbered(6)[3:]
+    paths = [capture(tmp_path / "h1.pcap", one), capture(tmp_path / "h2.pcap", two)]
+    with namespace() as other:
+        other.pair("na", "fa")
+        inside = [f"/proc/{each.holder}/ns/net/na" for each in (place, other)]
+        with place.listening("fa") as first, other.listening("fa") as second:
+            targets = ("--to", f"h1={inside[0]}", "--to", f"h2={inside[1]}")
+            done = subprocess.run(
+                [*REPLAY, *paths, *targets, "--speed", "max", "--json"], capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            assert (first.frames(3), second.frames(3)) == (one, two)
+    sources = json.loads(done.stdout)["sources"]
+    assert [source["interface"] for source in sources] == inside
+    assert [source["counted_by_interface"]["dropped"] for source in sources] == [0, 0]
+
+
+@pytest.mark.parametrize("missing", ["nosuch", "/proc/0/ns/net"])
+def test_a_namespace_that_is_not_there(tmp_path: Path, missing: str) -> None:
+    path = capture(tmp_path / "port.pcap", numbered(1))
+    done = subprocess.run([*REPLAY, path, "--to", f"{missing}/na"], capture_output=True, text=True)
+    assert done.returncode == 9
+    assert f"{missing}: no network namespace" in done.stderr
 
 
 def refusal(place: Namespace, path: Path, *words: str) -> str:
