@@ -215,7 +215,6 @@ class _Change:
 
     def _read_back(self, target: Target, fault: DriverError | None) -> None:
         name = target.address.name
-        self._reach.stage(name, "reading back")
         try:
             now = self._read_after(target, fault)
             left = differences(name, self._job, target.wanted, now.owned)
@@ -230,7 +229,7 @@ class _Change:
 
     def _read_after(self, target: Target, fault: DriverError | None) -> SwitchState:
         try:
-            return self._reach.insist(lambda: self._reach.read(target.address)).state
+            return self._reach.insist(lambda: self._reach.read(target.address, "reading back")).state
         except DriverError as error:
             if fault is None:
                 raise

@@ -50,9 +50,9 @@ class Reach:
     stage: Callable[[SwitchName, str], None] = lambda _, __: None
     """Told what a switch is busy with, from the thread that does it; for progress only."""
 
-    def read(self, address: SwitchAddress) -> Reading:
+    def read(self, address: SwitchAddress, stage: str = "reading") -> Reading:
         """Read a switch over one connection; raises DriverError."""
-        self.stage(address.name, "reading")
+        self.stage(address.name, stage)
         with self.connect(address) as driver:
             found = Reading(address, driver.read(), driver.capabilities())
         self.stage(address.name, "read")

@@ -85,7 +85,7 @@ def restore(switch: RunSwitch, job: str, reach: Reach, about_to_write: Callable[
             about_to_write()
             current = replace(switch, statuses=(StepStatus.INTENDED,) * len(switch.steps))
             driver.write(steps)
-        now = reach.read(switch.address).state
+        now = reach.read(switch.address, "reading back").state
         if left := differences(switch.address.name, job, switch.before.owned, now.owned):
             raise StateUnknown(switch.address.name, f"after undoing: {sentence(left)}")
         return Restored(len(steps), differences(switch.address.name, job, found.foreign, now.foreign))
