@@ -35,7 +35,7 @@ def guard(
         journal: of the state directory.
         run_id: the run to watch.
         reach_for: the way to the switches for a job.
-        tell: told of every failed attempt.
+        tell: told of every failed attempt, also to read the journal.
         clock: seconds since the epoch.
         steady: seconds that never go back.
         sleep: waits so many seconds.
@@ -43,19 +43,19 @@ def guard(
     Returns:
         False: patience is at its end, and the run is still neither confirmed nor undone.
     """
-    deadline, due = -1.0, 0.0
+    deadline, due = -1.0, steady()
     while True:
-        run = journal.run(run_id)
-        if run is None or run.confirm_by is None or not run.unconfirmed:
-            return True
-        if run.confirm_by != deadline:
-            deadline, due = run.confirm_by, steady() + max(run.confirm_by - clock(), 0.0)
-        left = min(due - steady(), deadline - clock())
-        if left > 0:
-            sleep(min(left, LONGEST_SLEEP))
-            continue
         try:
-            undo_overdue(journal, reach_for, partial(max, deadline, clock()))
+            run = journal.run(run_id)
+            if run is None or run.confirm_by is None or not run.unconfirmed:
+                return True
+            if run.confirm_by != deadline:
+                deadline, due = run.confirm_by, steady() + max(run.confirm_by - clock(), 0.0)
+            left = min(due - steady(), deadline - clock())
+            if left > 0:
+                sleep(min(left, LONGEST_SLEEP))
+            else:
+                undo_overdue(journal, reach_for, partial(max, deadline, clock()))
         except FlowcheckError as error:
             tell(Event(None, "not undone", error.message))
             if steady() - due > PATIENCE:

@@ -27,7 +27,6 @@ def start_guardian(state_dir: Path, run_id: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            cwd="/",
             start_new_session=True,
         )
     if process.stdout is None or process.stdout.readline() != READY:

@@ -17,7 +17,7 @@ from flowcheck_net.apply.guardian import PATIENCE, guard
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.journal_file import _FROM_VERSION_1
 from flowcheck_net.apply.rollback import rollback
-from flowcheck_net.apply.run import RunResult
+from flowcheck_net.apply.run import Run, RunResult
 from flowcheck_net.cli.guardian import LOG, start_guardian
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
 from flowcheck_net.errors import ConnectError, Drift, JournalError, NotRolledBack, RolledBack, StalePlan
@@ -217,6 +217,21 @@ def test_the_guardian_waits_for_a_change_under_way_and_tries_again(bed: Bed):
     assert clock.guard(bed)
     assert bed.owned() == FORMER_STATE
     assert any(e.result == "not undone" and "another change is under way" in e.detail for e in bed.fabric.events)
+
+
+def test_a_journal_that_cannot_be_read_for_a_while_does_not_end_the_watch(bed: Bed, monkeypatch: pytest.MonkeyPatch):
+    whole, failing = bed.journal.run, [True] * 3
+
+    def full_disk(run_id: int) -> Run | None:
+        if failing:
+            failing.pop()
+            raise JournalError("no room")
+        return whole(run_id)
+
+    monkeypatch.setattr(bed.journal, "run", full_disk)
+    assert Time().guard(bed)
+    assert bed.owned() == FORMER_STATE
+    assert [e.detail for e in bed.fabric.events if e.result == "not undone"] == ["no room"] * 3
 
 
 def test_the_guardian_gives_up_after_an_hour_and_leaves_the_run_to_the_next_start(bed: Bed):
