@@ -78,6 +78,14 @@ class _GreType(click.ParamType[int]):
 @click.option(
     "--jobs", type=click.IntRange(1), help="Files of different capture ports read at a time.  [default: cores]"
 )
+@click.option(
+    "--learn",
+    type=click.Choice(["fp32", "bf16", "fp16", "fp64"]),
+    is_flag=False,
+    flag_value="fp32",
+    metavar="[DTYPE]",
+    help="Print the job that would send this, as a job.yaml to complete; DTYPE as nothing on the wire tells it.",
+)
 @payload_options
 @send_options
 def command(
@@ -90,6 +98,7 @@ def command(
     sending: SendArguments | None,
     laying: PayloadArguments | None,
     jobs: int | None,
+    learn: str | None,
     *,
     as_json: bool,
     check_icrc: bool,
@@ -105,6 +114,8 @@ def command(
     by accident, so an interface that is hardware, leads to hardware or carries the default route is refused unless
     --yes-this-interface is given. Truncated records are counted and never sent (docs/replay.md).
 
+    With --learn the repeated messages are read as all-reduces (docs/learn.md).
+
     With --payload the capture is read a second time: the audit's places decide where each fully reduced byte belongs
     (docs/payload.md). An iteration of which a byte is missing, or that is not publishable, keeps a name ending in
     .partial; the exit code is then 4 or 10.
@@ -115,6 +126,7 @@ def command(
       flowcheck-net replay --capture ckpt1:cap0=a.pcap --capture ckpt1:cap1=b.pcap a.pcap b.pcap -o records.fcr
       tcpdump -i cap0 -w - | flowcheck-net replay - -o records.fcr
       flowcheck-net replay after.pcap --before before.fcr
+      flowcheck-net replay mirror.pcapng --learn > job.yaml
       flowcheck-net replay mirror.pcapng --plan plan.json --payload gradients --iterations 10:20
       flowcheck-net replay mirror.pcapng --to veth0 --interface ckpt1:cap0 --speed 0.5
       flowcheck-net replay mirror.pcapng --to ckpt1:cap0=veth0 --to ckpt1:cap1=veth1 --speed max --loop 10
@@ -135,6 +147,8 @@ def command(
     losses = _compared(earlier, after) if earlier is not None else None
     if laying is not None:
         _lay(files, laying, after, how, as_json=as_json)
+    elif learn is not None:
+        _learn(after, learn)
     elif as_json:
         _print_json(after, before, files, losses)
     else:
@@ -142,6 +156,14 @@ def command(
     for error in (fault_before, fault):
         if error is not None:
             raise error
+
+
+def _learn(records: "Records", dtype: str) -> None:
+    from flowcheck_net.model.job import Dtype
+    from flowcheck_net.receive.learn_fragment import fragment
+    from flowcheck_net.receive.learn_job import learn
+
+    click.echo(fragment(learn(records, Dtype(dtype)), records.sources, Dtype(dtype)), nl=False)
 
 
 def _lay(
