@@ -167,7 +167,7 @@ static int place_packet(struct fck_core *core, struct fck_flow_state *flow, cons
 	);
 }
 
-static inline int count_packet(struct fck_core *core, struct fck_packet *packet, struct fck_capture *counters, uint64_t time_ns)
+static inline __attribute__((always_inline)) int count_packet(struct fck_core *core, struct fck_packet *packet, struct fck_capture *counters, uint64_t time_ns)
 {
 	struct fck_flow_state *flow;
 	int rc = 0;
