@@ -10,6 +10,7 @@
 #include "fck.h"
 
 #define HEAD 4
+#define MAX_FLOWS 8
 
 static void require(int condition)
 {
@@ -117,20 +118,52 @@ static void check(struct fck_core *core)
 	check_tunnels(core, &capture);
 }
 
+// Takes what is finished out of every flow.
+static void take(struct fck_core *core, uint64_t taken[MAX_FLOWS])
+{
+	struct fck_message messages[3];
+
+	for (uint32_t i = 0; i < fck_flow_count(core); i++) {
+		int64_t count = fck_flow_take(core, i, messages, 3);
+
+		require(count >= 0 && count <= 3);
+		taken[i] += (uint64_t)count;
+	}
+}
+
+// `taker` saw the same frames, and gave messages away meanwhile: nothing else may differ.
+static void check_taker(struct fck_core *core, struct fck_core *taker, const uint64_t taken[MAX_FLOWS])
+{
+	require(fck_finish(taker) == 0);
+	require(fck_flow_count(taker) == fck_flow_count(core));
+	for (uint32_t i = 0; i < fck_flow_count(core); i++) {
+		struct fck_flow whole, rest;
+
+		require(fck_flow_get(core, i, &whole) == 0 && fck_flow_get(taker, i, &rest) == 0);
+		check_flow(&rest);
+		require(rest.messages_count + taken[i] == whole.messages_count);
+		require(rest.missing_count == whole.missing_count && rest.seen_count == whole.seen_count);
+		require(rest.gaps_count == whole.gaps_count && rest.repeats_count == whole.repeats_count);
+		for (uint64_t at = 0; at < rest.missing_count; at++)
+			require(rest.missing[at].position == whole.missing[at].position &&
+				rest.missing[at].packets == whole.missing[at].packets);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	// The first byte chooses: most inputs are to reach the flows, so the ICRC is checked in few.
 	struct fck_config config = {
-		.max_flows = 8,
+		.max_flows = MAX_FLOWS,
 		.gre_types = {0x1234},
 		.trimmed_dscp = 63,
 		.check_icrc = size > 0 && data[0] == 0x3e, // frames of 62 bytes, such as an acknowledge over IPv4
 	};
-	struct fck_core *core;
-	uint64_t now = 0;
+	struct fck_core *core, *taker;
+	uint64_t now = 0, taken[MAX_FLOWS] = {0};
 
-	require(fck_new(&config, &core) == 0);
-	require(fck_capture_add(core, "fuzz") == 0);
+	require(fck_new(&config, &core) == 0 && fck_new(&config, &taker) == 0);
+	require(fck_capture_add(core, "fuzz") == 0 && fck_capture_add(taker, "fuzz") == 0);
 	while (size >= HEAD) {
 		uint32_t captured = (uint32_t)data[0] | (uint32_t)data[1] << 8, longer = data[2];
 		uint8_t *exact;
@@ -143,11 +176,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(exact != NULL);
 		memcpy(exact, data, captured);
 		require(fck_frame(core, 0, now, exact, captured, captured + longer) == 0);
+		require(fck_frame(taker, 0, now, exact, captured, captured + longer) == 0);
+		take(taker, taken);
 		free(exact);
 		data += captured;
 		size -= captured;
 	}
 	check(core);
+	check_taker(core, taker, taken);
 	fck_free(core);
+	fck_free(taker);
 	return 0;
 }
