@@ -52,7 +52,7 @@ static void check_seen(const uint8_t *rows, uint64_t length)
 	for (uint64_t at = 0; at < length; at += sizeof(range), last = range) {
 		memcpy(&range, rows + at, sizeof(range));
 		require(range.first <= range.last);
-		require(at == 0 || (range.first > last.last && range.first - last.last > 1));
+		require(at == 0 || (range.first > last.last && range.first - 1 > last.last));
 	}
 }
 
