@@ -231,7 +231,7 @@ def _additions(change: Change, bridge: Bridge, job: str, column: bool) -> list[O
             keys.add((tunnel[1], str(key)))
             tunnels.append(named(f"port{place}"))
             output = tunnels[-1]
-            found += _tunnel_rows(session, tunnel, key, job, marks, place)
+            found += _tunnel_rows(tunnel, key, f"{bridge.name}/{job}/{session.name}", marks, place)
         else:
             output = uuid(_port(bridge, session.destination).uuid)
         if by_flows(session, column):
@@ -269,11 +269,11 @@ def _mirror_row(
 
 
 def _tunnel_rows(
-    session: MirrorSession, tunnel: tuple[str, str], key: int, job: str, marks: Mapping[str, str], place: int
+    tunnel: tuple[str, str], key: int, whose: str, marks: Mapping[str, str], place: int
 ) -> list[Operation]:
     kind, far = tunnel
-    # A name of the kernel's length that no other session has.
-    name = f"fcn{hashlib.sha256(f'{job}/{session.name}'.encode()).hexdigest()[:10]}"
+    # An interface's name has 15 characters, and no other one of the whole database has it.
+    name = f"fcn{hashlib.sha256(whose.encode()).hexdigest()[:10]}"
     options = {"remote_ip": far, "key": str(key)}
     if kind == "erspan":
         options |= {"erspan_ver": "1", "erspan_idx": str(key)}

@@ -214,6 +214,15 @@ class OvsLab:
         self.vsctl(*words)
         self.forward(bridge, {self._numbers[p]: p for p in names})
 
+    def join(self, one: tuple[str, str], other: tuple[str, str]) -> None:
+        """A cable between two bridges, each given as (bridge, port)."""
+        self.run("ip", "link", "add", one[1], "type", "veth", "peer", "name", other[1])
+        for bridge, port in (one, other):
+            self._numbers[port] = len(self._numbers) + 1
+            self.run("ip", "link", "set", port, "up", "mtu", "9000")
+            wanted = f"ofport_request={self._numbers[port]}"
+            self.vsctl("--", "add-port", bridge, port, "--", "set", "interface", port, wanted)
+
     def forward(self, bridge: str, ways: dict[int, str]) -> None:
         """Replace the bridge's whole pipeline: frames to ``mac(number)`` leave by the port."""
         rules = ["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=drop"]
