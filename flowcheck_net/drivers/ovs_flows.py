@@ -105,7 +105,7 @@ def base_rule(rules: Iterable[Rule], bridge: str) -> Rule:
     )
     if narrow := [r for r in others if r.fields]:
         what = ",".join(f"{k}={v}" if v else k for k, v in narrow[0].fields)
-        raise ValueError(f"table 0 of {bridge} has {len(narrow)} rules of others, such as `{what}`; {cure}")
+        raise ValueError(f"table 0 of {bridge} has rules of others ({len(narrow)}), such as `{what}`; {cure}")
     if len(others) != 1 or others[0].priority >= PRIORITY or others[0].actions.startswith("meter"):
         raise ValueError(f"table 0 of {bridge} has no plain rule that matches everything; {cure}")
     return others[0]

@@ -30,6 +30,7 @@ def remarks_on(bridge: Bridge, found: Mapping[SessionName, Found], around: Surro
     """Everything worth saying about our sessions, their ports and the switch."""
     return [
         *(r for f in found.values() for m in f.mirrors for r in _mirror_remarks(m, f)),
+        *(Remark(RemarkKind.OTHER, f.untold, f.session.name) for f in found.values() if f.untold),
         *(r for f in found.values() for r in _output_remarks(bridge, f, around.control)),
         *(r for f in found.values() for r in _source_remarks(bridge, f)),
         *(r for f in found.values() for r in _rule_remarks(f, around.rules)),
@@ -54,9 +55,7 @@ def _mirror_remarks(mirror: Mirror, found: Found) -> Iterable[Remark]:
         )
     if row["name"] != name:
         yield Remark(RemarkKind.OTHER, f"its row was renamed to {row['name']!r}", name)
-    if found.untold:
-        yield Remark(RemarkKind.OTHER, found.untold, name)
-    elif mirror.marks.get(DIGEST) != session_digest(found.session):
+    if not found.untold and mirror.marks.get(DIGEST) != session_digest(found.session):
         yield Remark(RemarkKind.OTHER, "it is not as we wrote it any more", name)
 
 

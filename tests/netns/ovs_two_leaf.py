@@ -38,11 +38,16 @@ class TwoLeaves:
 
     def reset(self) -> None:
         """No mirrors, no ports but the example's, nothing but forwarding."""
+        self.reset_rules()
         for bridge, ports in PORTS.items():
             self.lab.vsctl("clear", "bridge", bridge, "mirrors")
             strange = set(self.lab.vsctl("list-ports", bridge).split()) - {*ports, CABLE[bridge]}
             for port in strange:
                 self.lab.vsctl("del-port", bridge, port)
+
+    def reset_rules(self) -> None:
+        """Nothing but forwarding, as after a restart."""
+        for bridge, ports in PORTS.items():
             ways = {self.lab.number(p): p if p in ports else CABLE[bridge] for p in (*HOSTS.values(), *CAPTURES, SPARE)}
             self.lab.forward(bridge, ways)
 
