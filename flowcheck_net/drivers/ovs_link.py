@@ -81,8 +81,7 @@ class Link:
         except Unreachable as error:
             raise ConnectError(self.switch, str(error)) from error
         try:
-            schema = cast(dict[str, dict[str, dict[str, object]]], self.call("get_schema", [DATABASE]))
-            self._columns = frozenset(cast(dict[str, object], schema["tables"]["Mirror"]["columns"]))
+            self._columns = frozenset(self._schema()["tables"]["Mirror"]["columns"])
             self.control = find_control(self._directory) if self._directory else None
         except (KeyError, TypeError) as error:
             self.close()
@@ -90,6 +89,16 @@ class Link:
         except BaseException:
             self.close()
             raise
+
+    def _schema(self) -> Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]:
+        try:
+            answer = self._live().call("get_schema", [DATABASE])
+        except (Unreachable, Lost) as error:
+            doubt = ": does it speak TLS (ovs:ssl:...)?" if self.remote.kind == "tcp" else ""
+            raise ConnectError(self.switch, f"{self.remote}: {error}{doubt}") from error
+        except RemoteError as error:
+            raise ConnectError(self.switch, f"{self.remote}: {error}") from error
+        return cast(Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]], answer)
 
     def close(self) -> None:
         """Hang up; never raises."""
@@ -147,7 +156,9 @@ class Link:
             rules = self.flows.rules() if self.flows and self.rules_reachable and not self.filter_column else ()
             return Picture(bridge, rules, find_owned(bridge, rules, self._job))
         except FlowError as error:
-            raise ConnectError(self.switch, f"its OpenFlow rules cannot be read: {error}") from error
+            raise ConnectError(
+                self.switch, f"its OpenFlow rules cannot be read, is ovs-vswitchd running? {error}"
+            ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise ConnectError(self.switch, f"the database has something unexpected: {error!r}") from error
 

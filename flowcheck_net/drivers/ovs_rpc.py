@@ -192,6 +192,8 @@ def _tls_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the switch is refused: {error.verify_message}"
     reason = error.reason or str(error)
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return "the other side hung up: does the port speak TLS, and is our certificate one that it knows?"
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return "the port does not speak TLS (a tcp: port?)"
     if reason == "KEY_VALUES_MISMATCH":

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -138,6 +139,7 @@ class OvsLab:
         self._numbers: dict[str, int] = {}
         """Of every port, by name: 1, 2, ...; also its OpenFlow number."""
         self._bridges: list[str] = []
+        self._spawner = ThreadPoolExecutor(1)
 
     def __enter__(self) -> Self:
         try:
@@ -152,8 +154,9 @@ class OvsLab:
 
     def close(self) -> None:
         """End the processes, and with them the namespace; remove the files."""
-        for name in ("vswitchd", "ovsdb", "namespace"):
+        for name in ("copy", "vswitchd", "ovsdb", "namespace"):
             self.kill(name)
+        self._spawner.shutdown()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
@@ -171,6 +174,12 @@ class OvsLab:
             process.kill()
             process.wait()
 
+    def revive(self) -> None:
+        """Start what a test left dead."""
+        for name, start in (("ovsdb", self.start_ovsdb), ("vswitchd", self.start_vswitchd)):
+            if name not in self._processes or self._processes[name].poll() is not None:
+                start()
+
     def start_ovsdb(self, *more: str) -> None:
         """Start the database server on the database as it is."""
         self.database.unlink(missing_ok=True)
@@ -182,6 +191,14 @@ class OvsLab:
         ]
         self._spawn("ovsdb", ["ovsdb-server", str(self.directory / "conf.db"), *words, "-vconsole:off"])
         wait_until(self.database.is_socket, "ovsdb-server")
+
+    def serve_copy(self, *words: str) -> None:
+        """Serve a copy of the database as ``copy``, with these options; the switch does not see it."""
+        shutil.copy(self.directory / "conf.db", self.directory / "copy.db")
+        control = self.directory / "copy.unixctl"
+        control.unlink(missing_ok=True)
+        self._spawn("copy", ["ovsdb-server", "copy.db", f"--unixctl={control}", "-vconsole:off", *words])
+        wait_until(control.is_socket, "second ovsdb-server")
 
     def start_vswitchd(self) -> None:
         """Start the switch; its tables hold no rules then."""
@@ -243,7 +260,7 @@ class OvsLab:
         """A command inside the namespace; its output."""
         command = ["nsenter", f"--net=/proc/{self._processes['namespace'].pid}/ns/net", *words]
         done = subprocess.run(
-            command, input=stdin, env=self._environment, text=True, capture_output=True, timeout=30, check=False
+            command, input=stdin, env=self._environment, text=True, capture_output=True, timeout=15, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(words)}: {done.stderr}")
@@ -302,14 +319,10 @@ class OvsLab:
         command = ["setpriv", "--pdeathsig", "KILL", "--", *words]
         if not outside:
             command = ["nsenter", f"--net=/proc/{self._processes['namespace'].pid}/ns/net", *command]
-        self._processes[name] = subprocess.Popen(
-            command,
-            cwd=self.directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        # -3 is /dev/null. The parent whose death ends a process is a thread: this one lives as long as the lab.
+        self._processes[name] = self._spawner.submit(
+            lambda: subprocess.Popen(command, cwd=self.directory, env=self._environment, stdin=-3, stdout=-3, stderr=-3)
+        ).result()
 
     def _raw(self, interface: str, *, receiving: bool = True) -> socket.socket:
         def make() -> socket.socket:
@@ -318,9 +331,9 @@ class OvsLab:
             made.bind((interface, 0))
             return made
 
-        return self._within(make)
+        return self.within(make)
 
-    def _within(self, work: Callable[[], Result]) -> Result:
+    def within(self, work: Callable[[], Result]) -> Result:
         """Do ``work`` in the namespace: a thread of its own moves there, and a socket stays where it was made."""
         found: list[Result] = []
         faults: list[BaseException] = []

@@ -38,6 +38,7 @@ class TwoLeaves:
 
     def reset(self) -> None:
         """No mirrors, no ports but the example's, nothing but forwarding."""
+        self.lab.revive()
         self.reset_rules()
         for bridge, ports in PORTS.items():
             self.lab.vsctl("clear", "bridge", bridge, "mirrors")
