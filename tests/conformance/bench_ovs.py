@@ -1,7 +1,6 @@
 """A real Open vSwitch for the conformance suite: one lab a process, its bridge made afresh for each test."""
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -104,29 +103,9 @@ class OvsBench:
         self._lab.forward(BRIDGE, {self._lab.number(p): p for p in (*_PORTS, UPLINK)})
 
     def _tick(self) -> None:
-        """Have the switch refresh its counts twice a second instead of every 5 s: it does when the interval changes.
-
-        A frame that leads nowhere, at a port that nobody watches, makes each refresh a visible one.
-        """
-        if self._ticking:
-            return
-        self._ticking, stop = True, threading.Event()
-
-        def tick() -> None:
-            every = 5000
-            while not stop.wait(0.5):
-                every = 10001 - every
-                self._lab.send(UPLINK, [frame(0xFFFF)])
-                self._lab.vsctl("--no-wait", "set", "open", ".", f"other_config:stats-update-interval={every}")
-
-        thread = threading.Thread(target=tick)
-        thread.start()
-
-        def end() -> None:
-            stop.set()
-            thread.join()
-
-        self._ending.callback(end)
+        if not self._ticking:
+            self._ending.enter_context(self._lab.counting_often(UPLINK))
+        self._ticking = True
 
 
 def add_mirror(lab: OvsLab, bridge: str, name: str, source: str, output: str, *marks: str) -> None:

@@ -13,8 +13,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -125,6 +127,12 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+def accepts(path: Path) -> bool:
+    """Does somebody listen there? A socket is there before its owner listens."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 class OvsLab:
     """ovsdb-server and ovs-vswitchd with bridges whose ports are cables; the far ends belong to the test."""
 
@@ -190,15 +198,18 @@ class OvsLab:
             *more,
         ]
         self._spawn("ovsdb", ["ovsdb-server", str(self.directory / "conf.db"), *words, "-vconsole:off"])
-        wait_until(self.database.is_socket, "ovsdb-server")
+        wait_until(lambda: accepts(self.database), "ovsdb-server")
 
-    def serve_copy(self, *words: str) -> None:
+    def serve_copy(self, *words: str, change: Callable[[Path], None] = lambda _: None) -> None:
         """Serve a copy of the database as ``copy``, with these options; the switch does not see it."""
-        shutil.copy(self.directory / "conf.db", self.directory / "copy.db")
+        copy = self.directory / "copy.db"
+        copy.unlink(missing_ok=True)
+        shutil.copy(self.directory / "conf.db", copy)
+        change(copy)
         control = self.directory / "copy.unixctl"
         control.unlink(missing_ok=True)
         self._spawn("copy", ["ovsdb-server", "copy.db", f"--unixctl={control}", "-vconsole:off", *words])
-        wait_until(control.is_socket, "second ovsdb-server")
+        wait_until(lambda: accepts(control), "second ovsdb-server")
 
     def start_vswitchd(self) -> None:
         """Start the switch; its tables hold no rules then."""
@@ -207,9 +218,9 @@ class OvsLab:
             path.unlink(missing_ok=True)
         words = [f"unix:{self.database}", f"--unixctl={control}", "--log-file=vswitchd.log", "-vconsole:off"]
         self._spawn("vswitchd", ["ovs-vswitchd", *words])
-        wait_until(control.is_socket, "ovs-vswitchd")
+        wait_until(lambda: accepts(control), "ovs-vswitchd")
         for bridge in self._bridges:
-            wait_until((self.directory / f"{bridge}.mgmt").is_socket, f"bridge {bridge}")
+            wait_until(partial(accepts, self.directory / f"{bridge}.mgmt"), f"bridge {bridge}")
 
     def add_bridge(self, bridge: str, ports: Iterable[str]) -> None:
         """A bridge with these ports; its pipeline is one rule in table 0, and a rule a MAC address in table 1."""
@@ -288,6 +299,29 @@ class OvsLab:
         with self._raw(self.far(port), receiving=False) as sender:
             for each in frames:
                 sender.send(each)
+
+    @contextmanager
+    def counting_often(self, idle: str) -> Iterator[None]:
+        """Have the switch refresh its counts twice a second instead of every 5 s: it does when the interval changes.
+
+        A frame that leads nowhere, at a port that nobody watches, makes each refresh a visible one.
+        """
+        stop = threading.Event()
+
+        def tick() -> None:
+            every = 5000
+            while not stop.wait(0.5):
+                every = 10001 - every
+                self.send(idle, [frame(0xFFFF)])
+                self.vsctl("--no-wait", "set", "open", ".", f"other_config:stats-update-interval={every}")
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
     def dump(self) -> dict[str, list[str]]:
         """The whole database by table, rows sorted, without what the switch itself changes."""

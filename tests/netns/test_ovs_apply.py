@@ -112,9 +112,10 @@ def test_hot_flows_take_up_a_new_mirror(leaves: TwoLeaves, shell: Shell, plan: P
 
 def test_verify_names_what_somebody_did_to_our_mirror(leaves: TwoLeaves, shell: Shell, plan: Path):
     assert shell("apply", str(plan)) == 0
-    assert shell("verify", str(plan)) == 0, shell.out
-    leaves.lab.vsctl("clear", "Mirror", "fcn-gpt-ovs-2", "select_dst_port")
-    assert shell("verify", str(plan)) == 6
+    with leaves.lab.counting_often(SPARE):
+        assert shell("verify", str(plan)) == 0, shell.out
+        leaves.lab.vsctl("clear", "Mirror", "fcn-gpt-ovs-2", "select_dst_port")
+        assert shell("verify", str(plan)) == 6
     assert "lacks source" in shell.out + shell.err
 
 

@@ -1,7 +1,7 @@
 """A process killed (SIGKILL) around journal commits, transactions and rule changes of an apply, on a real Open vSwitch.
 
 Whatever it leaves, ``resume`` must end in the plan and ``rollback`` in the former state, with what others own word for
-word as it was. Every second point is tried, resume and rollback in turn; FLOWCHECK_CRASH=all: both at every point.
+word as it was. Every third point is tried, resume and rollback in turn; FLOWCHECK_CRASH=all: both at every point.
 """
 
 import os
@@ -149,8 +149,8 @@ def test_whatever_a_crash_leaves_is_finished_or_undone(leaves: TwoLeaves, tmp_pa
         apply_plan(FORMER, "d0", journal, world.reach())
     others, both = world.others(), os.environ.get("FLOWCHECK_CRASH") == "all"
     seen, kills, ended = set(), 0, False
-    for point in range(0, 200, 1 if both else 2):
-        for resumed in (True, False) if both else (point % 4 == 0,):
+    for point in range(0, 200, 1 if both else 3):
+        for resumed in (True, False) if both else (point % 2 == 0,):
             state = tmp_path / f"{point}-{resumed}"
             shutil.copytree(template, state)
             ended = not killed_at(point, world.apply, state)
@@ -166,6 +166,6 @@ def test_whatever_a_crash_leaves_is_finished_or_undone(leaves: TwoLeaves, tmp_pa
         if ended:
             break
     assert ended
-    assert kills > (30 if both else 7)
+    assert kills >= (30 if both else 5)
     # The kills fell between the steps: also states that are neither the former nor the planned one were left.
-    assert len(seen) > 3
+    assert len(seen) >= 3

@@ -83,7 +83,11 @@ def test_a_server_killed_before_or_after_its_answer_leaves_a_state_that_a_look_c
 
 
 @pytest.mark.parametrize("cut", [Cut.BEFORE, Cut.AFTER])
-def test_the_engine_finds_out_what_a_killed_server_has_done(leaves: TwoLeaves, tmp_path: Path, cut: Cut):
+def test_the_engine_finds_out_what_a_killed_server_has_done(
+    leaves: TwoLeaves, tmp_path: Path, cut: Cut, monkeypatch: pytest.MonkeyPatch
+):
+    # The switch takes seconds to find a server that was killed.
+    monkeypatch.setattr("flowcheck_net.drivers.ovs_link._TAKE_UP", 0.1)
     lab = leaves.lab
     before = lab.dump()
     path = lab.directory / "proxy.sock"
