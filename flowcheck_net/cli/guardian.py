@@ -29,7 +29,8 @@ def start_guardian(state_dir: Path, run_id: int) -> None:
             stderr=log,
             start_new_session=True,
         )
-    if process.stdout is None or process.stdout.readline() != READY:
+    # Not the first line only: what Python itself prints at its start is not ours to rule.
+    if process.stdout is None or READY not in process.stdout:
         raise JournalError(
             "the guardian that would undo an unconfirmed change cannot be started; nothing was written",
             hint=f"{state_dir / LOG} says why",

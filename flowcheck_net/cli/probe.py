@@ -45,6 +45,7 @@ def command(plan_file: Path, output: Path, count: int, mac: str | None, *, as_js
       flowcheck-net replay mirror.pcapng -o records.fcr          (what the capture ports recorded meanwhile)
       flowcheck-net verify plan.json --records records.fcr
     """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.apply.reach import counted
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.receive.probe import probes, write_probes
 
@@ -68,4 +69,4 @@ def command(plan_file: Path, output: Path, count: int, mac: str | None, *, as_js
         return
     for file in files:
         hops = sum(1 for p in every if f"{p.host}-{p.nic}" == file.stem)
-        styled(f"{file}: {hops} hops, {hops * count} packets")
+        styled(f"{file}: {counted(hops, 'hop', 'hops')}, {hops * count} packets")
