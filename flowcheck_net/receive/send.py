@@ -78,6 +78,8 @@ class _Job:
     begun: int = 0
     ended: int = 0
     fault: FlowcheckError | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    """Its thread touches the sender no more. (After an interrupted join, Python 3.11 takes a running thread for ended.)"""
 
     @property
     def interface(self) -> str:
@@ -176,15 +178,17 @@ def _work(job: _Job, sender: Sender, schedule: _Schedule) -> None:
             job.ended += 1
     except FlowcheckError as error:
         job.fault = error
+    finally:
+        job.done.set()
 
 
-def _watch(threads: Sequence[threading.Thread], senders: Sequence[Sender]) -> bool:
+def _watch(jobs: Sequence[_Job], senders: Sequence[Sender]) -> bool:
     """Wait for the threads to end. True: interrupted, and they were told to."""
     interrupted = False
-    while any(thread.is_alive() for thread in threads):
+    while not all(job.done.is_set() for job in jobs):
         try:
-            for thread in threads:
-                thread.join(0.2)
+            for job in jobs:
+                job.done.wait(0.2)
         except KeyboardInterrupt:  # a second one changes nothing: they end within a tenth of a second
             interrupted = True
             for sender in senders:
@@ -240,7 +244,7 @@ def send(paths: Sequence[Path], options: SendOptions) -> SendReport:
         ]
         for thread in threads:
             thread.start()
-        interrupted = _watch(threads, senders)
+        interrupted = _watch(jobs, senders)
         sources = tuple(_sent(job, sender, options.rounds) for job, sender in zip(jobs, senders, strict=True))
     return SendReport(
         files=tuple(legible(str(path)) for path in paths),

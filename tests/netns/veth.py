@@ -103,9 +103,9 @@ class Listener:
     socket: socket.socket
 
     def frames(self, count: int, *, outgoing: bool = False) -> list[bytes]:
-        """The next ones, tags put back where the kernel took them out. Fewer if nothing comes for two seconds."""
+        """The next ones, tags put back where the kernel took them out. Fewer if nothing comes for a minute."""
         found: list[bytes] = []
-        self.socket.settimeout(2)
+        self.socket.settimeout(60)
         while len(found) < count:
             try:
                 found += self._next(outgoing)
