@@ -79,7 +79,7 @@ class _Job:
     ended: int = 0
     fault: FlowcheckError | None = None
     done: threading.Event = field(default_factory=threading.Event)
-    """Its thread touches the sender no more. (After an interrupted join, Python 3.11 takes a running thread for ended.)"""
+    """Its thread is done with the sender. (After an interrupted join, Python 3.11 takes a running thread for ended.)"""
 
     @property
     def interface(self) -> str:
