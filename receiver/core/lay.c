@@ -8,6 +8,8 @@
 #define WORD 8u
 #define LINE_WORDS 15u // data words of an LL128 line
 #define LL_DATA 8u     // data bytes of an LL line
+#define LL_PART 512u   // data bytes that are put together before they are copied
+#define AHEAD 2048     // as in lay_vector.c
 
 // Data of one LL128 line: `words` in a row at byte `at`, and where that is 14, one more at `tail`.
 struct line128 {
@@ -91,6 +93,8 @@ static void ll128_strip(const struct fck_piece_of *piece, uint8_t *data)
 		const uint8_t *line = piece->payload + at;
 		struct line128 place = line_of(piece->wire_at + at);
 
+		__builtin_prefetch(line + AHEAD);
+		__builtin_prefetch(line + AHEAD + 64);
 		if (place.at + place.words * WORD > piece->data_bytes) {
 			put(data, piece->data_bytes, place.at, line, place.words * WORD);
 			if (place.words == 14)
@@ -112,15 +116,48 @@ bool fck_lay_flag(const struct fck_lay_ops *ops, uint32_t protocol, const struct
 	return protocol != FCK_PROTOCOL_LL128 || ll128_flag(piece->payload, piece->length, flag);
 }
 
+// Halves of groups whose data are whole: a run of bytes, put together in the cache and copied past it.
+static void ll128_halves(const struct fck_lay_ops *ops, const struct fck_piece_of *piece, uint8_t *data)
+{
+	_Alignas(64) uint8_t half[FCK_LL128_HALF_DATA];
+	struct fck_piece_of part = {piece->payload, 0, FCK_LL128_HALF, FCK_LL128_HALF_DATA};
+	uint32_t at = piece->wire_at / FCK_LL128_HALF * FCK_LL128_HALF_DATA;
+
+	for (uint32_t done = 0; done < piece->length; done += FCK_LL128_HALF, part.payload += FCK_LL128_HALF, at += FCK_LL128_HALF_DATA) {
+		ll128_strip(&part, half);
+		ops->copy(data + at, half, FCK_LL128_HALF_DATA);
+	}
+}
+
+static void lay_ll128(const struct fck_lay_ops *ops, const struct fck_piece_of *piece, uint8_t *data)
+{
+	uint64_t end = ((uint64_t)piece->wire_at + piece->length) / FCK_LL128_HALF * FCK_LL128_HALF_DATA;
+
+	if ((piece->wire_at | piece->length) % FCK_LL128_HALF == 0 && end <= piece->data_bytes)
+		ll128_halves(ops, piece, data);
+	else
+		ll128_strip(piece, data);
+}
+
+static void lay_ll(const struct fck_lay_ops *ops, const struct fck_piece_of *piece, uint8_t *data)
+{
+	uint32_t at = piece->wire_at / 2, bytes = room(piece->data_bytes, at, piece->length / 2);
+	const uint8_t *lines = piece->payload;
+	_Alignas(64) uint8_t part[LL_PART];
+
+	for (uint32_t some; bytes > 0; bytes -= some, at += some, lines += 2 * LL_PART) {
+		some = bytes < LL_PART ? bytes : LL_PART;
+		ops->ll_strip(lines, some, part);
+		ops->copy(data + at, part, some);
+	}
+}
+
 void fck_lay(const struct fck_lay_ops *ops, uint32_t protocol, const struct fck_piece_of *piece, uint8_t *data)
 {
 	if (protocol == FCK_PROTOCOL_LL128) {
-		ll128_strip(piece, data);
+		lay_ll128(ops, piece, data);
 	} else if (protocol == FCK_PROTOCOL_LL) {
-		uint32_t at = piece->wire_at / 2;
-
-		if (at < piece->data_bytes)
-			ops->ll_strip(piece->payload, room(piece->data_bytes, at, piece->length / 2), data + at);
+		lay_ll(ops, piece, data);
 	} else if (piece->wire_at < piece->data_bytes) {
 		ops->copy(data + piece->wire_at, piece->payload, room(piece->data_bytes, piece->wire_at, piece->length));
 	}

@@ -13,6 +13,8 @@
 #define FCK_LL128_LINE 128u
 #define FCK_LL128_GROUP 2048u // what the 32 threads of a warp store at once
 #define FCK_LL128_GROUP_DATA 1920u
+#define FCK_LL128_HALF 1024u // a run of data bytes
+#define FCK_LL128_HALF_DATA 960u
 
 // One packet's payload and its place in the message.
 struct fck_piece_of {
@@ -58,6 +60,8 @@ static inline bool fck_lay_carries(uint32_t protocol, uint32_t wire_at, uint32_t
 		return length > 0 && wire_at / 2 < data_bytes;
 	if (protocol != FCK_PROTOCOL_LL128)
 		return length > 0 && wire_at < data_bytes;
+	if (wire_at % FCK_LL128_HALF == 0) // its first word comes first of its half
+		return length > 0 && wire_at / FCK_LL128_HALF * FCK_LL128_HALF_DATA < data_bytes;
 	fck_lay_bounds(protocol, wire_at, length, data_bytes, &low, &high);
 	return low < high;
 }
