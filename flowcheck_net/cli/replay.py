@@ -243,7 +243,8 @@ def _progress(files: Sequence[Path]) -> "Iterator[Callable[[int], None]]":
     import sys
 
     sizes = [path.stat().st_size for path in files if path.is_file()]
-    if not sys.stderr.isatty() or (sum(sizes) < _LONG and len(sizes) == len(files)):
+    piped = any(str(path) == "-" or (path.exists() and not path.is_file()) for path in files)
+    if not sys.stderr.isatty() or (sum(sizes) < _LONG and not piped):
         yield lambda _: None
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -252,7 +253,7 @@ def _progress(files: Sequence[Path]) -> "Iterator[Callable[[int], None]]":
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
-        task = shown.add_task("reading", total=sum(sizes) if len(sizes) == len(files) else None)
+        task = shown.add_task("reading", total=None if piped else sum(sizes))
         yield lambda read: shown.advance(task, read)
 
 

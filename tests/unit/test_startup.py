@@ -31,7 +31,9 @@ print("LOADED", *sorted(loaded & set(%r)))
 """
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["plan", "--help"], ["replay", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["plan", "--help"], ["replay", "--help"], ["records", "--help"]]
+)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM % (HEAVY,), *words], capture_output=True, text=True, check=True
