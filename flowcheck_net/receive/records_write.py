@@ -1,20 +1,19 @@
 """Writes the records container: blocks of rows as they come, an index at the end (docs/records-format.md)."""
 
 import json
-import os
 import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from itertools import starmap
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self
 
-from flowcheck_net.errors import OutputError, ReceiveError
+from flowcheck_net.errors import ReceiveError
 from flowcheck_net.receive.native_records import FORMAT, Kind
 from flowcheck_net.receive.records import Cause, Flow, Gap, Missing, Records
+from flowcheck_net.receive.records_place import copy_all, nameless, records_place
 from flowcheck_net.receive.records_rows import ROW, MessageRows, rows_of
 
 MAGIC = b"\x89FCR\r\n\x1a\n"
@@ -118,7 +117,7 @@ class RecordsWriter:
 
     def keeper(self) -> MessageSpool:
         """The spool of the next chain. The first one writes to the file itself."""
-        made = MessageSpool(_nameless(self._folder) if self._spools else self._file, len(self._spools))
+        made = MessageSpool(nameless(self._folder) if self._spools else self._file, len(self._spools))
         self._spools.append(made)
         return made
 
@@ -130,7 +129,7 @@ class RecordsWriter:
             base = 0
             if spool.file is not self._file:
                 base = self._file.tell()
-                _copy(spool.file, self._file)
+                copy_all(spool.file, self._file)
             for flow, found in spool.extents.items():
                 extents[number, flow] = [(base + offset, length) for offset, length in found]
         return extents
@@ -188,56 +187,6 @@ def _index(records: Records, flows: Sequence[dict[str, Any]]) -> bytes:
         "flows": flows,
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _nameless(folder: Path | None) -> BinaryIO:
-    """A new file that is gone once it is closed."""
-    from tempfile import TemporaryFile
-
-    return cast(BinaryIO, TemporaryFile(dir=folder))
-
-
-def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    """All of one file to where the other is."""
-    from shutil import copyfileobj
-
-    source.seek(0)
-    copyfileobj(source, target)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a records file is being written."""
-
-    file: BinaryIO
-    folder: Path
-    """For nameless files beside it."""
-
-
-@contextmanager
-def records_place(path: Path) -> Iterator[Place]:
-    """A new file that takes the name ``path`` once the block is left without an error, and not before.
-
-    Raises:
-        OutputError: the place cannot be written.
-    """
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device, which nothing may replace
-            with _nameless(None) as made:
-                yield Place(made, Path.cwd())
-                with path.open("wb") as target:
-                    _copy(made, target)
-            return
-        target_path = Path(os.path.realpath(path))
-        part = target_path.with_name(f".{target_path.name}.{os.getpid()}.part")
-        try:
-            with part.open("xb+") as made:
-                yield Place(made, target_path.parent)
-            part.replace(target_path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as fault:
-        raise OutputError(f"{path} cannot be written: {fault.strerror}", hint="choose another place with -o") from fault
 
 
 def write_records(path: Path, records: Records) -> None:

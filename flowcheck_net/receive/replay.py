@@ -12,8 +12,9 @@ from flowcheck_net.ids import CapturePort
 from flowcheck_net.receive.capture_file import legible
 from flowcheck_net.receive.native import Settings
 from flowcheck_net.receive.records import Capture, Flow, Message, Records
+from flowcheck_net.receive.records_place import records_place
 from flowcheck_net.receive.records_rows import MessageRows
-from flowcheck_net.receive.records_write import FlowId, RecordsWriter, records_place, rows_in_file
+from flowcheck_net.receive.records_write import FlowId, RecordsWriter, rows_in_file
 from flowcheck_net.receive.replay_chain import Chain, FileFindings, Job, Keeper, chains_of, read_chain
 
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from flowcheck_net.errors import OutputError, ReceiveError, RecordsCorrupt
 from flowcheck_net.ids import Address, CapturePort, Qpn
 from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Message, Missing, Records
+from flowcheck_net.receive.records_place import records_place
 from flowcheck_net.receive.records_read import holds_records, read_records, records_from_bytes
 from flowcheck_net.receive.records_rows import ROW, MessageRows, rows_of
-from flowcheck_net.receive.records_write import MessageSpool, RecordsWriter, records_place, write_records
+from flowcheck_net.receive.records_write import MessageSpool, RecordsWriter, write_records
 from tests.unit.test_records_json import all_records, captures, flows, messages
 
 WORDS = st.integers(0, 2**63 - 1)
