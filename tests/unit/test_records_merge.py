@@ -55,13 +55,22 @@ def known_limits(found: Records, whole: Records) -> Records:
     """What docs/records-format.md says cannot be joined, taken from the whole where it lies on the right side of it.
 
     A message at a seam whose packets came again, or that is told from the next by the earlier side only: its ICRC sum
-    is unknown, its times reach too far. The payload of repeated sends and clear-to-send writes counts twice.
+    is unknown, its times reach too far. The payload of repeated sends and clear-to-send writes counts twice. A jump
+    just at a seam that the later side filled is not known as one, and a rewind cut by a seam may count its fills as
+    reordered.
     """
     flows = []
     for flow, right in zip(found.flows, whole.flows, strict=True):
         pairs = zip(flow.messages, right.messages, strict=True)
         again = right.bytes <= flow.bytes <= right.bytes + 64 * len(flow.repeats)
         total = right.bytes if again else flow.bytes
+        lacking = set(right.gaps) - set(flow.gaps)
+        known = (
+            set(flow.gaps) < set(right.gaps) and len(lacking) <= 2 and all(gap.filled == gap.packets for gap in lacking)
+        )
+        flow = replace(flow, gaps=right.gaps if known else flow.gaps)
+        if flow.repeats and flow.reordered > right.reordered:
+            flow = replace(flow, reordered=right.reordered)
         flows.append(replace(flow, bytes=total, messages=tuple(_limited(one, other) for one, other in pairs)))
     return replace(found, flows=tuple(flows))
 
