@@ -120,6 +120,8 @@ class Bridge:
     ports: Mapping[str, Port]
     """By UUID."""
     mirrors: tuple[Mirror, ...]
+    counts: tuple[str, ...]
+    """All counts of the whole database, other bridges' too: the switch renews them at one moment."""
 
     @property
     def uuid(self) -> str:
@@ -241,7 +243,8 @@ def bridge_from(rows: Iterable[list[Row]]) -> Bridge | None:
     own = sorted(
         (m for m in mirrors if first(m["_uuid"]) in reflecting), key=lambda m: (str(m["name"]), str(m["_uuid"]))
     )
-    return Bridge(bridges[0], switches[0], found, tuple(Mirror(m) for m in own))
+    counts = tuple(sorted(f"{row['_uuid']} {row['statistics']}" for row in (*mirrors, *interfaces)))
+    return Bridge(bridges[0], switches[0], found, tuple(Mirror(m) for m in own), counts)
 
 
 def _filter_text(row: Row) -> str:

@@ -34,11 +34,6 @@ class Picture:
     found: Mapping[SessionName, Found]
     """Our job's sessions."""
 
-    def statistics(self) -> list[object]:
-        """All counts, to see whether the switch has counted anew."""
-        ports = [str(p.interface["statistics"]) for _, p in sorted(self.bridge.ports.items())]
-        return [*ports, *(str(m.row["statistics"]) for m in self.bridge.mirrors)]
-
 
 class Link:
     """Open from ``open`` to ``close``, or to the first loss; then every call raises ConnectError."""
@@ -173,7 +168,7 @@ class Link:
         while time.monotonic() < deadline:
             time.sleep(0.1)
             now = self.look()
-            if now.statistics() != before.statistics():
+            if now.bridge.counts != before.bridge.counts:
                 return now
         return before
 
