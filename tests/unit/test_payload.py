@@ -201,3 +201,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert isinstance(again.exception, OutputError)
     need = run("replay", str(capture), "--payload", str(tmp_path / "two"))
     assert "--payload needs --plan" in need.output
+
+
+def test_queue_pairs_in_turn_that_show_nothing_of_the_first_iteration(tmp_path: Path) -> None:
+    """Hop 0->1 is first seen in the middle of its cycle of two iterations: 6 messages on 4 queue pairs."""
+    nccl = "version: 2.20.5, protocol: LL, channels: 1, threads: 512, qps_per_connection: 4"
+    plan = world.plan_of("two-host", world.job_file(tmp_path / "job.yaml", nccl, [5_000, 700, 9_000]))
+    packets = sum(m.packets for m in expectation(plan).hops[0].messages)
+    lost = f"loss:hop=dp0/0/0,iteration=0,packet=0-{packets - 1}"
+    first, *others = world.laid(plan, tmp_path, iterations=5, faults=[lost]).written
+    assert not first.complete
+    assert check_partial(plan, first.directory, 0) > 0
+    assert [each.complete for each in others] == [True] * 4
+    for each in others:
+        expected = world.truth(plan, "dp0", each.iteration)
+        assert Gradient.open(each.directory, "dp0").read(0, len(expected)) == expected
