@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli import replay_payload
 from flowcheck_net.cli.records_output import is_json, summary, write_any
 from flowcheck_net.cli.replay_payload import PayloadArguments, payload_options
 from flowcheck_net.cli.replay_send import SendArguments, send, send_options
@@ -15,6 +16,7 @@ from flowcheck_net.cli.replay_send import SendArguments, send, send_options
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from flowcheck_net.checkpoint.payload import PayloadReport
     from flowcheck_net.errors import FlowcheckError
     from flowcheck_net.receive.compare import FlowLoss
     from flowcheck_net.receive.records import Records
@@ -137,16 +139,19 @@ def command(
     if sending is not None:
         reading: dict[str, object] = {"-o": output, "--before": before, "--capture": named, "--check-icrc": check_icrc}
         reading |= {"--gre-type": gre_types, "--trimmed-dscp": trimmed_dscp, "--jobs": jobs}
+        reading |= {"--learn": learn, "--payload": laying}
         send(files, sending, reading, as_json=as_json)
         return
+    _one_answer({"--before": before, "--learn": learn, "--payload": laying}, as_json=as_json)
     spare_inputs(output, "-o", *files, *before)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     how = {"captures": _capture_names(named), "settings": settings, "jobs": jobs}
     after, fault = _replayed(files, output, how)
     earlier, fault_before = _earlier(before, how) if before else (None, None)
     losses = _compared(earlier, after) if earlier is not None else None
+    payload = None
     if laying is not None:
-        _lay(files, laying, after, how, as_json=as_json)
+        payload = _lay(files, laying, after, how, as_json=as_json)
     elif learn is not None:
         _learn(after, learn)
     elif as_json:
@@ -156,6 +161,17 @@ def command(
     for error in (fault_before, fault):
         if error is not None:
             raise error
+    if payload is not None:
+        replay_payload.refuse_incomplete(payload)
+
+
+def _one_answer(asked: Mapping[str, object], *, as_json: bool) -> None:
+    """Each of these options prints an answer of its own; raises UsageError where there would be two."""
+    given = [option for option, value in asked.items() if value]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} cannot be asked for at once")
+    if as_json and asked["--learn"]:
+        raise click.UsageError("--learn prints YAML: it cannot be had as JSON")
 
 
 def _learn(records: "Records", dtype: str) -> None:
@@ -168,8 +184,7 @@ def _learn(records: "Records", dtype: str) -> None:
 
 def _lay(
     files: Sequence[Path], laying: PayloadArguments, records: "Records", how: Mapping[str, Any], *, as_json: bool
-) -> None:
-    from flowcheck_net.cli import replay_payload
+) -> "PayloadReport":
     from flowcheck_net.cli.output import emit_json
 
     report = replay_payload.lay(files, laying, records, how["captures"], how["settings"])
@@ -177,7 +192,7 @@ def _lay(
         emit_json(replay_payload.as_json(report))
     else:
         replay_payload.show(report)
-    replay_payload.refuse_incomplete(report)
+    return report
 
 
 def _print_json(

@@ -216,3 +216,27 @@ def test_queue_pairs_in_turn_that_show_nothing_of_the_first_iteration(tmp_path: 
     for each in others:
         expected = world.truth(plan, "dp0", each.iteration)
         assert Gradient.open(each.directory, "dp0").read(0, len(expected)) == expected
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    capture = tmp_path / "m.pcap"
+    capture.write_bytes(b"")
+    for arguments, words in (
+        (("--learn", "--payload", "out", "--plan", "p"), "--learn and --payload cannot be asked for at once"),
+        (("--learn", "--json"), "--learn prints YAML"),
+        (("--iterations", "3:4"), "need --payload"),
+        (("--payload", "out", "--plan", "p", "--iterations", "4:3"), "is not A:B"),
+    ):
+        assert words in run("replay", str(capture), *arguments).output
+
+
+def test_a_capture_that_is_cut_off_says_so_and_what_is_missing(tmp_path: Path) -> None:
+    plan, capture = tmp_path / "plan.json", tmp_path / "m.pcapng"
+    run("plan", str(world.TOPOLOGIES / "two-host"), "-o", str(plan))
+    run("synth", str(plan), "-o", str(capture), "--iterations", "2")
+    capture.write_bytes(capture.read_bytes()[:-3000])
+    done = run("replay", str(capture), "--plan", str(plan), "--payload", str(tmp_path / "out"))
+    assert "not complete: dp0:" in done.output
+    assert getattr(done.exception, "exit_code", None) == 9
+    assert (tmp_path / "out" / "iteration-000001.partial" / "manifest.json").is_file()
+    assert (tmp_path / "out" / "iteration-000000" / "manifest.json").is_file()
