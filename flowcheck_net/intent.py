@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from flowcheck_net.ids import Address, PortName, SessionName, SwitchName
+from flowcheck_net.ids import Address, PortName, Qpn, SessionName, SwitchName
 
 _OWNED = re.compile(r"fcn-(?P<job>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<number>[0-9]+)")
 
@@ -36,8 +36,29 @@ class FlowFilter:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class WindowRule:
+    """Of the messages of this queue pair mirror only ``low`` to ``high`` (without) of each ``period``.
+
+    Messages are counted by their ends (a write with immediate) from PSN 0 on. With ``low`` above ``high`` the window
+    runs over the end of the period; equal, it is empty.
+    """
+
+    destination: Address
+    qpn: Qpn
+    """Queue pair at the destination."""
+    period: int
+    low: int
+    high: int
+
+    @property
+    def flow(self) -> tuple[Address, Qpn]:
+        """What is followed: a switch has one window for it."""
+        return self.destination, self.qpn
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class MirrorSession:
-    """One mirror session of a switch, in canonical form (sources and filters sorted, without repeats)."""
+    """One mirror session of a switch, in canonical form (sources, filters, windows sorted, without repeats)."""
 
     name: SessionName
     sources: tuple[MirrorSource, ...]
@@ -45,8 +66,12 @@ class MirrorSession:
     """A port of the switch, or ``erspan:ADDRESS``: encapsulated copies to that address, over the fabric."""
     filters: tuple[FlowFilter, ...] = ()
     """Empty means every packet of the sources is mirrored."""
+    windows: tuple[WindowRule, ...] = ()
+    """Empty means whole ports. Else of a queue pair that is named here only its window is mirrored, of any other one
+    every RDMA write and send, and nothing else (no ACK, no CNP)."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "windows", tuple(sorted(set(self.windows))))
         object.__setattr__(self, "sources", tuple(sorted(set(self.sources))))
         object.__setattr__(self, "filters", tuple(sorted(set(self.filters))))
 

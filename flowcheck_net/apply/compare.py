@@ -50,6 +50,10 @@ def session_lines(session: MirrorSession) -> list[str]:
         *(f"  source {s.port} {s.direction}" for s in session.sources),
         f"  destination {session.destination}",
         *(f"  filter {f.source} -> {f.destination}" for f in session.filters),
+        *(
+            f"  window {w.destination} queue pair {w.qpn:#x}: messages {w.low} to {w.high} of {w.period}"
+            for w in session.windows
+        ),
     ]
 
 

@@ -51,6 +51,8 @@ def _own_limits(session: MirrorSession, limits: Capabilities) -> list[str]:
     ]
     if session.filters and not limits.filters:
         found.append(f"{session.name} has filters, platform {limits.platform} has none")
+    if session.windows and not limits.message_window:
+        found.append(f"{session.name} has message windows, platform {limits.platform} cannot follow queue pairs")
     if session.destination in {s.port for s in session.sources}:
         found.append(f"{session.name}: {session.destination} is source and destination")
     return found
@@ -73,4 +75,9 @@ def _clash(session: MirrorSession, other: MirrorSession, foreign: bool, limits: 
     shared = sorted(set(session.sources) & set(other.sources))
     if shared and not limits.source_in_many_sessions:
         return f"{session.name}: {shared[0].port} {shared[0].direction} is watched by {whose} already"
+    known = {w.flow: w for w in other.windows}
+    differing = [w for w in session.windows if known.get(w.flow, w) != w]
+    if differing:
+        at = f"queue pair {differing[0].qpn:#x} at {differing[0].destination}"
+        return f"{session.name}: {at} has another window in {whose}"
     return ""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from flowcheck_net.intent import MirrorSession
     from flowcheck_net.model.job import Lane
     from flowcheck_net.plan.plan import Plan, PlannedHop
     from flowcheck_net.spec.load import Specs
@@ -214,11 +215,17 @@ def _points(plan: "Plan") -> "Table":
             point.port,
             point.direction.value,
             _some(shown.get(point.id, [])),
-            planned.name + (f" ({len(planned.filters)} filters)" if planned.filters else ""),
+            planned.name + _parts(planned),
             point.capture,
             f"{_rate(used.load)} of {_rate(used.capacity)}, {_share(used.load / used.capacity)}",
         )
     return made
+
+
+def _parts(session: "MirrorSession") -> str:
+    counts = [(len(session.filters), "filters"), (len(session.windows), "windows")]
+    words = ", ".join(f"{count} {name}" for count, name in counts if count)
+    return f" ({words})" if words else ""
 
 
 def _some(names: list[str]) -> str:

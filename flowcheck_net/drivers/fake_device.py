@@ -198,6 +198,8 @@ class FakeSwitch:
                 return f"{source.port}: {source.direction} cannot be mirrored"
         if session.filters and not self.limits.filters:
             return "filters are not supported"
+        if session.windows and not self.limits.message_window:
+            return "message windows are not supported"
         return ""
 
     def _port_complaint(self, session: MirrorSession) -> str:

@@ -187,9 +187,8 @@ def switch_from_json(content: str, name: SwitchName, limits: Capabilities) -> Fa
         raise ValueError(f"latency is 0 to {MOST_LATENCY} seconds, destination_exclusive is true or false")
     switch = FakeSwitch(name, limits, destination_exclusive=exclusive, latency=float(latency))
     for entry in items(raw["sessions"], "sessions"):
-        fields = dict(
-            mapping(entry, "session", required={"name"}, optional={"sources", "destination", "filters", "copies"})
-        )
+        optional = {"sources", "destination", "filters", "windows", "copies"}
+        fields = dict(mapping(entry, "session", required={"name"}, optional=optional))
         copies = [_count(each) for each in items(fields.pop("copies", []), "copies")]
         session = session_from_json(fields)
         switch.copies.update((SessionSource(session.name, source), 0) for source in session.sources)

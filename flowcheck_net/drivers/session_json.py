@@ -2,19 +2,24 @@
 
 from collections.abc import Iterable, Mapping
 
-from flowcheck_net.ids import Address, PortName, SessionName
-from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, MirrorSource
+from flowcheck_net.ids import Address, PortName, Qpn, SessionName
+from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, MirrorSource, WindowRule
 
 Json = Mapping[str, object]
 
 
 def session_to_json(session: MirrorSession) -> dict[str, object]:
-    """Plain JSON values, keys as in ``MirrorSession``."""
+    """Plain JSON values, keys as in ``MirrorSession``; ``windows`` only where there are any."""
+    windows = [
+        {"destination": w.destination, "qpn": w.qpn, "period": w.period, "low": w.low, "high": w.high}
+        for w in session.windows
+    ]
     return {
         "name": session.name,
         "sources": [{"port": s.port, "direction": s.direction.value} for s in session.sources],
         "destination": session.destination,
         "filters": [{"source": f.source, "destination": f.destination} for f in session.filters],
+        **({"windows": windows} if windows else {}),
     }
 
 
@@ -24,7 +29,7 @@ def session_from_json(value: object) -> MirrorSession:
     Raises:
         ValueError: what is wrong, and where.
     """
-    raw = mapping(value, "session", required={"name", "sources", "destination"}, optional={"filters"})
+    raw = mapping(value, "session", required={"name", "sources", "destination"}, optional={"filters", "windows"})
     name = text(raw["name"], "session name")
     sources = (
         mapping(s, f"source of {name}", required={"port", "direction"})
@@ -45,6 +50,16 @@ def session_from_json(value: object) -> MirrorSession:
             FlowFilter(Address(text(f["source"], "source")), Address(text(f["destination"], "destination")))
             for f in filters
         ),
+        windows=tuple(_window(w, name) for w in items(raw.get("windows", []), f"{name}.windows")),
+    )
+
+
+def _window(value: object, name: str) -> WindowRule:
+    keys = ("qpn", "period", "low", "high")
+    raw = mapping(value, f"window of {name}", required={"destination", *keys})
+    qpn, period, low, high = (number(raw[key], f"{key} of a window of {name}") for key in keys)
+    return WindowRule(
+        Address(text(raw["destination"], f"destination of a window of {name}")), Qpn(qpn), period, low, high
     )
 
 

@@ -39,6 +39,8 @@ class _Column:
     name: str
     hint: Any
     rule: Rule | None
+    later: bool
+    """May be absent: it is an empty list then."""
 
 
 class Codec:
@@ -47,18 +49,27 @@ class Codec:
     Args:
         rows: The dataclasses that are written as arrays.
         rules: What decoded values may be, by ``Class.field``, or else by the name of a ``NewType`` or a scalar type.
+        later: ``Class.field`` of what older files do not have: left out where it is empty.
     """
 
-    def __init__(self, rows: frozenset[type], rules: Mapping[str, Rule] = types.MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        rows: frozenset[type],
+        rules: Mapping[str, Rule] = types.MappingProxyType({}),
+        later: frozenset[str] = frozenset(),
+    ) -> None:
         self._rows = rows
         self._rules = rules
+        self._later = later
         self._columns: dict[type, tuple[_Column, ...]] = {}
 
     def encode(self, value: Any) -> Any:  # noqa: ANN401 - any dataclass in, any JSON value out
         """A JSON value for dataclasses, tuples, enums and scalars."""
         if is_dataclass(value) and not isinstance(value, type):
             pairs = [(f.name, self.encode(getattr(value, f.name))) for f in fields(value)]
-            return [v for _, v in pairs] if type(value) in self._rows else dict(pairs)
+            if type(value) in self._rows:
+                return [v for _, v in pairs]
+            return {n: v for n, v in pairs if v != [] or f"{type(value).__name__}.{n}" not in self._later}
         if isinstance(value, tuple):
             return [self.encode(item) for item in value]
         return value.value if isinstance(value, StrEnum) else value
@@ -112,18 +123,19 @@ class Codec:
         if wanted not in self._columns:
             hints = typing.get_type_hints(wanted)
             names = (f.name for f in fields(wanted))
-            made = (_Column(n, hints[n], self._rules.get(f"{wanted.__name__}.{n}")) for n in names)
+            keys = ((n, f"{wanted.__name__}.{n}") for n in names)
+            made = (_Column(n, hints[n], self._rules.get(key), key in self._later) for n, key in keys)
             self._columns[wanted] = tuple(made)
         return self._columns[wanted]
 
     def _in_order(self, given: dict[str, Any], columns: tuple[_Column, ...], path: str) -> list[Any]:
         names = [column.name for column in columns]
-        missing = [n for n in names if n not in given]
+        missing = [c.name for c in columns if c.name not in given and not c.later]
         unknown = sorted(set(given) - set(names))
         if missing or unknown:
             words = [f"missing {n!r}" for n in missing] + [f"unknown {n!a}"[:80] for n in unknown[:3]]
             raise OtherFormError(f"{path}: {', '.join(words)}")
-        return [given[n] for n in names]
+        return [given.get(n, []) for n in names]
 
     def _field(self, value: object, column: _Column, path: str) -> Any:  # noqa: ANN401 - any field
         path = f"{path}.{column.name}"

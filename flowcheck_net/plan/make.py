@@ -15,7 +15,7 @@ from flowcheck_net.plan.explain import explain
 from flowcheck_net.plan.plan import Fingerprint, Picture, Plan
 from flowcheck_net.plan.problem import PlanningProblem
 from flowcheck_net.plan.solve import Solved, solve
-from flowcheck_net.plan.windows import MessageWindow, message_windows, trimmed
+from flowcheck_net.plan.windows import LONGEST_PERIOD, MessageWindow, message_windows, rules_at, trimmed
 from flowcheck_net.spec.base import split_end
 from flowcheck_net.spec.fields import field_digests
 from flowcheck_net.spec.load import Specs, fingerprint
@@ -47,7 +47,7 @@ def make_plan(specs: Specs, progress: Callable[[str], None] | None = None, *, ru
         raise explain(problem).error()
     windows = _windows(specs, job, problem, solved)
     problem = trimmed(problem, job, windows) if specs.policy.strategy == "exact" else problem
-    plan = replace(_plan(specs, fabric, job, problem, solved), windows=windows)
+    plan = _with_windows(_plan(specs, fabric, job, problem, solved), windows)
     tell("checking the plan")
     violations = check(plan, problem)
     if violations:
@@ -60,10 +60,46 @@ def make_plan(specs: Specs, progress: Callable[[str], None] | None = None, *, ru
 
 
 def _windows(specs: Specs, job: Job, problem: PlanningProblem, solved: Solved) -> tuple[MessageWindow, ...]:
-    """What to mirror of each hop; nothing to say where whole ports are mirrored."""
+    """What to mirror of each hop; nothing to say where whole ports are mirrored.
+
+    Raises:
+        PlanError: a window cannot be programmed.
+    """
     if specs.policy.strategy == "port":
         return ()
-    return message_windows(job, assemble(problem, solved.choice).hops, exact=specs.policy.strategy == "exact")
+    windows = message_windows(job, assemble(problem, solved.choice).hops, exact=specs.policy.strategy == "exact")
+    nameless = [w for w in windows if not w.qpns]
+    if nameless:
+        raise PlanError(
+            f"strategy {specs.policy.strategy} follows queue pairs, and the job does not name those of "
+            f"{_hop_names(nameless)}",
+            hint="add `qpns` to the rings in job.yaml (`down_qpns` and `up_qpns` to the trees): `flowcheck-net import "
+            "nccl` takes them from NCCL's log, a capture shows them; or plan with `strategy: port`",
+        )
+    endless = [w for w in windows if w.period > LONGEST_PERIOD]
+    if endless:
+        raise PlanError(
+            f"a loop of {_hop_names(endless)} has {endless[0].period} messages, a switch counts {LONGEST_PERIOD}",
+            hint="plan with `strategy: port`",
+        )
+    return windows
+
+
+def _hop_names(windows: list[MessageWindow]) -> str:
+    names = [f"{w.group}/{w.channel}/{w.index}" for w in windows]
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more hops" if len(names) > _NAMED else "")
+
+
+_NAMED = 6
+
+
+def _with_windows(plan: Plan, windows: tuple[MessageWindow, ...]) -> Plan:
+    sessions = []
+    for planned in plan.sessions:
+        points = {f"{planned.switch}:{s.port}:{s.direction}" for s in planned.session.sources}
+        rules = rules_at(plan.job, windows, plan.hops, points)
+        sessions.append(replace(planned, session=replace(planned.session, windows=rules)))
+    return replace(plan, windows=windows, sessions=tuple(sessions))
 
 
 def _still_there(problem: PlanningProblem, running: Plan) -> tuple[tuple[int, int], ...]:

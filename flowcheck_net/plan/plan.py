@@ -14,7 +14,7 @@ from flowcheck_net.model.expect import Expectation, expect
 from flowcheck_net.model.job import Job, RankPlace, TreeEdge
 from flowcheck_net.plan.codec import Codec, FormError, OtherFormError
 from flowcheck_net.plan.ranges import RULES, check_job, check_sessions
-from flowcheck_net.plan.windows import MessageWindow
+from flowcheck_net.plan.windows import MessageWindow, rules_at
 
 if TYPE_CHECKING:
     from flowcheck_net.spec.load import Specs
@@ -180,6 +180,8 @@ class Plan:
 
 _ROWS: frozenset[type] = frozenset({RankPlace, TreeEdge, PlannedHop, RingCoverage})
 """Written as arrays in field order: there are thousands of them."""
+_LATER = frozenset({"MirrorSession.windows"})
+"""Plans that were made before it are still read, and plans without it are the same bytes as then."""
 
 
 def plan_to_json(plan: Plan) -> str:
@@ -187,7 +189,7 @@ def plan_to_json(plan: Plan) -> str:
 
     ``version`` is ``PLAN_VERSION``; ``digest`` is the SHA-256 (hex) of the same text without ``digest`` and newline.
     """
-    body: dict[str, object] = {"version": PLAN_VERSION, **Codec(_ROWS).encode(plan)}
+    body: dict[str, object] = {"version": PLAN_VERSION, **Codec(_ROWS, later=_LATER).encode(plan)}
     return _canonical({**body, "digest": _digest(body)}) + "\n"
 
 
@@ -201,8 +203,9 @@ def plan_from_json(text: str, source: str) -> Plan:
     name = ascii(source)[1:-1]
     try:
         body = _document(text)
-        plan = Codec(_ROWS, RULES).decode(body, Plan, "plan")
+        plan = Codec(_ROWS, RULES, _LATER).decode(body, Plan, "plan")
         _check_references(plan)
+        _check_windows(plan)
         check_job(plan.job)
         check_sessions(plan.job.name, (planned.session.name for planned in plan.sessions))
     except OtherFormError as error:
@@ -360,6 +363,21 @@ def _check_references(plan: Plan) -> None:
     _require(len(set(plan.points)) == len(plan.points), "plan.points: a point stands twice")
     _require(sum(len(s) for s in sources.values()) == len(plan.points), "plan.sessions: a source is not a point")
     _check_hops(plan, {point.id for point in plan.points})
+
+
+def _check_windows(plan: Plan) -> None:
+    """The sessions say of each queue pair what the windows of the hops say, and nothing else."""
+    sizes = {(lane.group, lane.channel): lane for lane in plan.job.lanes}
+    for window in plan.windows:
+        lane = sizes.get((window.group, window.channel))
+        name = f"plan.windows: {window.group!a}/{window.channel} hop {window.index}"
+        _require(lane is not None and 0 <= window.index < lane.hop_count, f"{name}: no such hop")
+        _require(0 <= window.low <= window.high <= window.period, f"{name}: not within its period")
+        _require(lane is None or window.qpns == lane.hop_qpns(window.index), f"{name}: the job has other queue pairs")
+    for planned in plan.sessions:
+        points = {f"{planned.switch}:{s.port}:{s.direction}" for s in planned.session.sources}
+        rules = rules_at(plan.job, plan.windows, plan.hops, points)
+        _require(planned.session.windows == rules, f"plan.sessions: {planned.session.name} has not its message windows")
 
 
 def _check_hops(plan: Plan, points: set[str]) -> None:

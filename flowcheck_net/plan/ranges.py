@@ -14,6 +14,7 @@ from flowcheck_net.model.job import Job, Lane, Ring
 from flowcheck_net.model.wire_count import job_excess
 from flowcheck_net.model.wire_regimes import chunks_overlap
 from flowcheck_net.plan.codec import FormError, Rule
+from flowcheck_net.plan.windows import LONGEST_PERIOD
 from flowcheck_net.spec.ranges import (
     COUNT_END,
     GROUP_PATTERN,
@@ -115,6 +116,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "CaptureLoad.capacity": _between(1, _MOST_COUNT),
         "MessageWindow.period": _between(1, _MOST_COUNT),
         "MessageWindow.slices": _between(1, 2),
+        "WindowRule.period": _between(1, LONGEST_PERIOD),
+        "WindowRule.low": _between(0, LONGEST_PERIOD),
+        "WindowRule.high": _between(0, LONGEST_PERIOD),
     }
 )
 """By ``Class.field``, or by type: see ``Codec``."""

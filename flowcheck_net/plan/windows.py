@@ -6,6 +6,7 @@ On a ring hop every loop is 2 (N - 1) s message ends (s slices a chunk; one chun
 tree every message that goes down is fully reduced and none that goes up is.
 
 * ``reduced``: the fully reduced messages of every hop that a plan sees.
+  Of a hop that carries none (up a tree) the window is empty.
 * ``exact``: of a ring that is seen at just as many hops as it needs, the last hop only shows what the others lack: each
   of them lacks one chunk, and the window runs from the first of those chunks to the last.
 """
@@ -15,10 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol as Shape
 
 from flowcheck_net.ids import Address, Channel, GroupName, Qpn
+from flowcheck_net.intent import WindowRule
 from flowcheck_net.model.job import Job, Lane, Protocol, Ring
-from flowcheck_net.model.lanes import gives_copy, lane_messages
-from flowcheck_net.model.wire import WireMessage
+from flowcheck_net.model.lanes import lane_messages
+from flowcheck_net.model.wire import WireMessage, broadcast_wire_sizes
 from flowcheck_net.plan.problem import PlanningProblem
+
+LONGEST_PERIOD = 32_767
+"""Message ends of a loop that a switch can count (p4/README.md)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,15 +65,18 @@ class Seen(Shape):
     def index(self) -> int: ...  # noqa: D102
     @property
     def counted(self) -> bool: ...  # noqa: D102
+    @property
+    def point(self) -> str: ...  # noqa: D102
+    @property
+    def also(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 def message_windows(job: Job, hops: Iterable[Seen], *, exact: bool) -> tuple[MessageWindow, ...]:
-    """A window for each hop that carries fully reduced data, sorted."""
+    """A window for each hop, sorted."""
     lanes = {(lane.group, lane.channel): lane for lane in job.lanes}
     seen: dict[tuple[GroupName, Channel], list[Seen]] = {}
     for hop in hops:
-        if gives_copy(lanes[hop.group, hop.channel], hop.index):
-            seen.setdefault((hop.group, hop.channel), []).append(hop)
+        seen.setdefault((hop.group, hop.channel), []).append(hop)
     found = [window for key, listed in seen.items() for window in _of_lane(job, lanes[key], listed, exact=exact)]
     return tuple(sorted(found))
 
@@ -87,10 +95,36 @@ def _of_lane(job: Job, lane: Lane, hops: list[Seen], *, exact: bool) -> Iterable
                 lacking = [(last - (other + 1)) % lane.size for other in counted[:-1]]
                 low, high = half + min(lacking) * slices, half + (max(lacking) + 1) * slices
         else:
-            period, low, high = 1, 0, 1
+            period, low, high = 1, 0, 1 if lane.is_down(hop.index) else 0
         _, target = job.ends(lane, hop.index)
         qpns = lane.hop_qpns(hop.index)
         yield MessageWindow(lane.group, lane.channel, hop.index, target.address, qpns, period, low, high, slices)
+
+
+def rules_at(
+    job: Job, windows: Iterable[MessageWindow], hops: Iterable[Seen], points: set[str]
+) -> tuple[WindowRule, ...]:
+    """What a session that watches ``points`` (``Point.id``) is told of the windows of the hops that it sees; sorted."""
+    here = {(hop.group, hop.channel, hop.index) for hop in hops if not points.isdisjoint((hop.point, *hop.also))}
+    lanes = {(lane.group, lane.channel): lane for lane in job.lanes}
+    found = (w for w in windows if (w.group, w.channel, w.index) in here)
+    return tuple(sorted({r for w in found for r in _rules(job, lanes[w.group, w.channel], w)}))
+
+
+def _rules(job: Job, lane: Lane, window: MessageWindow) -> Iterable[WindowRule]:
+    """Turned by the messages that the queue pair carries before the first loop: declared broadcasts."""
+    turn = _messages_before(job, lane, window.index) % window.period
+    low, high = window.low, window.high
+    if 0 < high - low < window.period:
+        low, high = (low + turn) % window.period, (high + turn) % window.period or window.period
+    return (WindowRule(window.destination, qpn, window.period, low, high) for qpn in window.qpns)
+
+
+def _messages_before(job: Job, lane: Lane, index: int) -> int:
+    """Nothing goes into the root of a broadcast (ring rank 0), and nothing down a tree."""
+    if not isinstance(lane, Ring) or index == lane.size - 1:
+        return 0
+    return sum(len(broadcast_wire_sizes(job.wire, each, lane.channel)) for each in job.wire.broadcasts)
 
 
 def window_bytes(job: Job, windows: Iterable[MessageWindow]) -> dict[tuple[GroupName, Channel, int], int]:

@@ -31,8 +31,13 @@ def make(
     hosts = {f"h{n}": "leaf1" for n in range(size)}
     topology = leaf_fabric(hosts, [("n", "leaf1", "800G")] * (copies + 1))
     rules = {**policy(copies=copies), "strategy": strategy}
-    made = {**ring_job([list(hosts)], extra_step=extra), **job}
+    made = {**ring_job([list(hosts)], extra_step=extra, rings=[named_ring(size)]), **job}
     return make_plan(to_specs(topology, made, rules))
+
+
+def named_ring(size: int) -> Raw:
+    """The ring of group 0, with its queue pairs."""
+    return {"group": "dp0", "channel": 0, "order": list(range(size)), "qpns": [[0x100 + n] for n in range(size)]}
 
 
 def shown(plan: Plan, size: int, extra: bool) -> Counter[int]:
@@ -119,7 +124,7 @@ class TestPlatform:
             {"h1": "leaf1", "h2": "leaf2"}, [("n", "leaf1", "800G"), ("n", "leaf2", "800G")], spines=1
         )
         topology["switches"][1]["platform"] = "tofino"
-        job: Raw = ring_job([["h1", "h2"]])
+        job: Raw = ring_job([["h1", "h2"]], rings=[named_ring(2)] if nccl.get("qps_per_connection", 1) == 1 else [])
         job["nccl"].update(nccl)
         return make_plan(to_specs(topology, job, {**policy(copies=1), "strategy": strategy}))
 
