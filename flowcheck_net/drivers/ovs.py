@@ -11,9 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from flowcheck_net.drivers.ovs_bridge import Bridge
 from flowcheck_net.drivers.ovs_change import Change, Refusal, by_flows, change_of, operations
-from flowcheck_net.drivers.ovs_flows import FlowDoubt, FlowError, Rule, base_rule, cookie_of, line_without, lines_for
-from flowcheck_net.drivers.ovs_link import Link, Picture
+from flowcheck_net.drivers.ovs_flows import (
+    FlowDoubt,
+    FlowError,
+    Rule,
+    base_rule,
+    cookie_of,
+    line_without,
+    lines_for,
+    session_of,
+)
+from flowcheck_net.drivers.ovs_link import KeyTaken, Link, Picture
 from flowcheck_net.drivers.ovs_remarks import PROMPT, Surroundings, remarks_on
 from flowcheck_net.drivers.ovs_rpc import Lost, RemoteError, Unreachable
 from flowcheck_net.errors import ConnectError, PlanError, Rejected, StateUnknown
@@ -31,6 +41,8 @@ from flowcheck_net.intent import (
     is_owned,
     split_state,
 )
+
+_KEY_TRIES = 5
 
 
 def open_ovs(address: SwitchAddress, job: str, state_dir: Path) -> "OvsDriver":
@@ -80,10 +92,14 @@ class OvsDriver:
         """All mirrors of the bridge, and rules of ours that have lost theirs."""
         self._seen = picture = self._link.look()
         around = Surroundings(self._link.control, self._link.version(picture.bridge), picture.rules)
+        try:
+            remarks = remarks_on(picture.bridge, picture.found, around)
+        except (Unreachable, Lost, RemoteError) as error:
+            raise ConnectError(self._switch, f"ovs-vswitchd went away or hangs: {error}") from error
         return split_state(
             (*(f.session for f in picture.found.values()), *picture.bridge.foreign_of(self._job)),
             self._job,
-            remarks=remarks_on(picture.bridge, picture.found, around),
+            remarks=remarks,
             restart_mark=self._link.restart_mark(picture.bridge),
         )
 
@@ -103,17 +119,17 @@ class OvsDriver:
             picture, self._seen = self._seen or self._link.look(), None
             try:
                 change = self._change(steps, picture)
-                work = self._operations(change, picture)
+                config = self._transact(change, picture.bridge) if change.removed or change.added else None
             except Refusal as error:
                 raise Rejected(self._switch, str(error)) from error
-            if change.removed or change.added:
-                self._complete(change, picture, self._link.transact(work))
+            if config is not None:
+                self._complete(change, picture, config)
 
     def counters(self) -> Counters:
-        """Counts not older than this call: waits until the switch has refreshed them, 6 s at the most."""
-        if not self._link.look().found:
+        """Counts not older than this call: waits until the switch has counted anew, 6 s unless set otherwise."""
+        picture = self._link.look_refreshed() if self._link.look().found else None
+        if picture is None:
             return Counters()
-        picture = self._link.look_refreshed()
         sessions = {name: count for name, f in picture.found.items() if (count := f.packets()) is not None}
         sources = {
             SessionSource(name, source): count
@@ -148,6 +164,7 @@ class OvsDriver:
             if by_flows(session, self._link.filter_column):
                 self._base(picture.rules)
                 self._cookie(session.name)
+                self._refuse_taken(session, picture)
             if addresses := self._addresses(session):
                 raise Refusal(
                     f"{session.name}: {session.destination} has the address {addresses[0]}, and as the output of a "
@@ -155,23 +172,43 @@ class OvsDriver:
                 )
         return change
 
+    def _refuse_taken(self, session: MirrorSession, picture: Picture) -> None:
+        """A rule of equal match would replace that of another job of ours: there the other's copies end."""
+        watched = {p.number: p.name for s in session.sources if (p := picture.bridge.port(s.port)) is not None}
+        for rule in picture.rules:
+            if not rule.ours or session_of(rule.cookie, self._job) is not None or rule.port not in watched:
+                continue
+            if rule.pair in session.filters:
+                raise Refusal(
+                    f"{session.name}: another flowcheck-net job filters {rule.pair.source} -> {rule.pair.destination} "
+                    f"at {watched[rule.port]} already, and one rule cannot make two copies"
+                )
+
     def _addresses(self, session: MirrorSession) -> tuple[str, ...]:
         try:
             return self._link.control.addresses(session.destination) if self._link.control else ()
         except (Unreachable, Lost, RemoteError) as error:
             raise Refusal(f"ovs-vswitchd does not tell the addresses of its ports: {error}") from error
 
-    def _operations(self, change: Change, picture: Picture) -> list[dict[str, object]]:
+    def _transact(self, change: Change, bridge: Bridge) -> int:
+        """One transaction; again with other keys for tunnels where a writer on another bridge was faster."""
+        for _ in range(_KEY_TRIES):
+            try:
+                return self._link.transact(self._operations(change, bridge))
+            except KeyTaken:
+                bridge = replace(bridge, tunnels=self._link.look().bridge.tunnels)
+        return self._link.transact(self._operations(change, bridge))
+
+    def _operations(self, change: Change, bridge: Bridge) -> list[dict[str, object]]:
         column = self._link.filter_column
-        return operations(change, picture.bridge, self._job, column=column, lock=self._lock)
+        return operations(change, bridge, self._job, column=column, lock=self._lock)
 
     def _complete(self, change: Change, picture: Picture, config: int) -> None:
         """After the transaction: rules beside it, and the hot flows of old versions. What fails now is no refusal."""
         link = self._link
         try:
             link.await_config(config)
-            if lines := self._rule_lines(change, picture):
-                self._change_rules(change, lines)
+            self._change_rules(change, picture)
             if link.control and link.version(picture.bridge) < PROMPT:
                 link.control.purge()
         except ConnectError as error:
@@ -180,31 +217,38 @@ class OvsDriver:
             text = f"written, but flows under way may keep the former mirrors: revalidator/purge failed: {error}"
             raise StateUnknown(self._switch, text) from error
 
-    def _rule_lines(self, change: Change, picture: Picture) -> list[str]:
-        """The rules that go and come; the ports are read again, since a new one has its number only now."""
-        gone = [s.name for s in change.removed if picture.found[s.name].rules]
-        coming = [s for s in change.added if by_flows(s, self._link.filter_column)]
-        lines = [line_without(self._cookie(name)) for name in gone]
-        if coming:
-            now, base = self._link.look(), base_rule(picture.rules, self._link.bridge_name)
-            for session in coming:
-                inputs = [p.number for s in session.sources if (p := now.bridge.port(s.port)) is not None]
-                rows = now.found[session.name].mirrors
-                output = now.bridge.ports[rows[0].output].number if rows else 0
-                lines += lines_for(session, self._cookie(session.name), inputs, output, base)
+    def _rule_lines(self, coming: Sequence[MirrorSession], picture: Picture) -> list[str]:
+        """The rules that come; all is read again: a new port has its number only now, and others may have written."""
+        now, base = self._link.look(), self._base(picture.rules)
+        if coming and self._base(now.rules).actions != base.actions:
+            raise Refusal(f"table 0 of {self._link.bridge_name} was changed by someone else meanwhile")
+        lines = []
+        for session in coming:
+            ports = [now.bridge.port(s.port) for s in session.sources]
+            rows = now.bridge.sessions_of(self._job).get(session.name, ())
+            output = now.bridge.ports.get(rows[0].output) if rows else None
+            if output is None or None in ports:
+                raise Refusal(f"a port or the row of {session.name} was taken away by someone else meanwhile")
+            inputs = [p.number for p in ports if p is not None]
+            lines += lines_for(session, self._cookie(session.name), inputs, output.number, base)
         return lines
 
-    def _change_rules(self, change: Change, lines: list[str]) -> None:
+    def _change_rules(self, change: Change, picture: Picture) -> None:
         """Rules go beside the transaction: where they fail, it is taken back, so that still nothing was changed."""
+        gone = [s.name for s in change.removed if picture.found[s.name].rules]
+        coming = [s for s in change.added if by_flows(s, self._link.filter_column)]
+        if not gone and not coming:
+            return
         if self._link.flows is None:
             raise StateUnknown(self._switch, "the mirror rows are written, and there is no way to the OpenFlow rules")
         try:
-            self._link.flows.change(lines)
+            lines = [line_without(self._cookie(name)) for name in gone]
+            self._link.flows.change([*lines, *(self._rule_lines(coming, picture) if coming else ())])
         except FlowDoubt as error:
             raise StateUnknown(self._switch, f"the mirror rows are written; of the OpenFlow rules {error}") from error
-        except FlowError as error:
+        except (FlowError, Refusal) as error:
             try:
-                self._link.transact(self._operations(change.inverse(), self._link.look()))
+                self._transact(change.inverse(), self._link.look().bridge)
             except (Rejected, Refusal) as second:
                 text = (
                     f"the OpenFlow rules were refused ({error}), and the mirror rows could not be taken back: {second}"

@@ -4,9 +4,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
-from flowcheck_net.drivers.ovs_values import Row, first, mapping, number, texts
+from flowcheck_net.drivers.ovs_values import Row, first, mapping, number, plain, texts
 from flowcheck_net.ids import Address, PortName, SessionName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, MirrorSource, is_owned
 
@@ -48,7 +49,7 @@ class Port:
     @property
     def name(self) -> PortName:
         """As the topology names it."""
-        return PortName(str(self.row["name"]))
+        return PortName(plain(self.row["name"]))
 
     @property
     def kind(self) -> str:
@@ -122,6 +123,8 @@ class Bridge:
     mirrors: tuple[Mirror, ...]
     counts: tuple[str, ...]
     """All counts of the whole database, other bridges' too: the switch renews them at one moment."""
+    tunnels: frozenset[tuple[str, int]]
+    """Far address and key of every tunnel of the database: ovs-vswitchd has one table of them for all bridges."""
 
     @property
     def uuid(self) -> str:
@@ -152,8 +155,10 @@ class Bridge:
         for mirror in self.mirrors:
             if owned_name(mirror, job) is not None:
                 continue
-            name = mirror.marks.get(SESSION) or str(mirror.row["name"]) or f"mirror-{mirror.uuid[:8]}"
-            if is_owned(name, job):
+            name = plain(mirror.row["name"]) or f"mirror-{mirror.uuid[:8]}"
+            if mirror.marks.get(SESSION, name) != name:
+                name = f"{name} (bears the marks of {plain(mirror.marks[SESSION])})"
+            elif is_owned(name, job):
                 name = f"{name} (not marked as ours)"
             if name in taken:
                 name = f"{name} ({mirror.uuid[:8]})"
@@ -191,10 +196,12 @@ class Bridge:
 
 
 def owned_name(mirror: Mirror, job: str) -> SessionName | None:
-    """The name of our session that the row belongs to; None: it is somebody else's. The marks decide, not the name."""
-    marks = mirror.marks
-    name = marks.get(SESSION, "")
-    return SessionName(name) if marks.get(JOB) == job and is_owned(name, job) else None
+    """The name of our session that the row belongs to; None: it is somebody else's.
+
+    Ours bears our marks, and the name that they say: a copy of our row that somebody made his own by a name is his.
+    """
+    marks, name = mirror.marks, str(mirror.row["name"])
+    return SessionName(name) if marks.get(JOB) == job and marks.get(SESSION) == name and is_owned(name, job) else None
 
 
 def filter_expression(pair: FlowFilter) -> str:
@@ -244,7 +251,14 @@ def bridge_from(rows: Iterable[list[Row]]) -> Bridge | None:
         (m for m in mirrors if first(m["_uuid"]) in reflecting), key=lambda m: (str(m["name"]), str(m["_uuid"]))
     )
     counts = tuple(sorted(f"{row['_uuid']} {row['statistics']}" for row in (*mirrors, *interfaces)))
-    return Bridge(bridges[0], switches[0], found, tuple(Mirror(m) for m in own), counts)
+    tunnels = frozenset(end for row in interfaces for end in _tunnel_ends(mapping(row["options"])))
+    return Bridge(bridges[0], switches[0], found, tuple(Mirror(m) for m in own), counts, tunnels)
+
+
+def _tunnel_ends(options: Mapping[str, str]) -> Iterable[tuple[str, int]]:
+    for name in ("key", "in_key"):
+        with suppress(ValueError):  # a key may be set by flow; then it is nobody's
+            yield options.get("remote_ip", ""), int(options.get(name, ""), 0)
 
 
 def _filter_text(row: Row) -> str:

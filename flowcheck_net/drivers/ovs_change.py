@@ -25,6 +25,8 @@ from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, Step, Ste
 
 MOST_MIRRORS = 32
 """Of a bridge: ofproto/ofproto-dpif-mirror.h, MAX_MIRRORS. One more is taken by the database and does nothing."""
+KEY_TABLE = "Interface"
+"""Only the guard of a tunnel's key waits on it."""
 _MOST_KEYS = 1023
 """An ERSPAN session id has 10 bits; 0 is left out, since some collectors take it for none."""
 Operation = dict[str, object]
@@ -211,7 +213,8 @@ def _removals(change: Change, bridge: Bridge, job: str) -> list[Operation]:
     gone = {s.name for s in change.removed}
     rows = bridge.sessions_of(job)
     mirrors = [uuid(m.uuid) for name in sorted(gone) for m in rows.get(name, ())]
-    tunnels = [uuid(p.uuid) for p in bridge.ports.values() if p.marks.get(JOB) == job and p.marks.get(SESSION) in gone]
+    names = {_tunnel_name(bridge, job, name) for name in gone}
+    tunnels = [uuid(p.uuid) for p in bridge.ports.values() if p.marks.get(JOB) == job and p.name in names]
     return [
         *_mutate(bridge, "mirrors", "delete", mirrors),
         # Rows that nothing refers to any more are removed by the database itself.
@@ -222,16 +225,16 @@ def _removals(change: Change, bridge: Bridge, job: str) -> list[Operation]:
 def _additions(change: Change, bridge: Bridge, job: str, column: bool) -> list[Operation]:
     found: list[Operation] = []
     mirrors, tunnels = [], []
-    keys = {(p.options.get("remote_ip"), p.options.get("key")) for p in bridge.ports.values()}
+    keys = set(bridge.tunnels)
     for place, session in enumerate(change.added):
         marks = {JOB: job, SESSION: session.name, DIGEST: session_digest(session)}
         output: object
         if tunnel := tunnel_of(session):
             key = _free_key(session, tunnel[1], keys)
-            keys.add((tunnel[1], str(key)))
+            keys.add((tunnel[1], key))
             tunnels.append(named(f"port{place}"))
             output = tunnels[-1]
-            found += _tunnel_rows(tunnel, key, f"{bridge.name}/{job}/{session.name}", marks, place)
+            found += _tunnel_rows(tunnel, key, _tunnel_name(bridge, job, session.name), marks, place)
         else:
             output = uuid(_port(bridge, session.destination).uuid)
         if by_flows(session, column):
@@ -268,29 +271,33 @@ def _mirror_row(
     }
 
 
-def _tunnel_rows(
-    tunnel: tuple[str, str], key: int, whose: str, marks: Mapping[str, str], place: int
-) -> list[Operation]:
+def _tunnel_rows(tunnel: tuple[str, str], key: int, name: str, marks: Mapping[str, str], place: int) -> list[Operation]:
     kind, far = tunnel
-    # An interface's name has 15 characters, and no other one of the whole database has it.
-    name = f"fcn{hashlib.sha256(whose.encode()).hexdigest()[:10]}"
     options = {"remote_ip": far, "key": str(key)}
+    same: list[object] = [["options", "includes", map_of(options)]]
     if kind == "erspan":
         options |= {"erspan_ver": "1", "erspan_idx": str(key)}
     interface = {"name": name, "type": kind, "options": map_of(options), "external_ids": map_of(marks)}
     port = {"name": name, "interfaces": named(f"interface{place}"), "external_ids": map_of(marks)}
     return [
+        # The locks of two bridges do not keep their writers from choosing one key.
+        {"op": "wait", "table": KEY_TABLE, "where": same, "columns": ["name"], "until": "==", "rows": [], "timeout": 0},
         {"op": "insert", "table": "Interface", "uuid-name": f"interface{place}", "row": interface},
         {"op": "insert", "table": "Port", "uuid-name": f"port{place}", "row": port},
     ]
 
 
-def _free_key(session: MirrorSession, far: str, taken: Collection[tuple[str | None, str | None]]) -> int:
+def _tunnel_name(bridge: Bridge, job: str, session: SessionName) -> str:
+    """An interface's name has 15 characters, and no other one of the whole database has it."""
+    return f"fcn{hashlib.sha256(f'{bridge.name}/{job}/{session}'.encode()).hexdigest()[:10]}"
+
+
+def _free_key(session: MirrorSession, far: str, taken: Collection[tuple[str, int]]) -> int:
     """The session's number, or the next id that no tunnel to the same end has: two equal ones would be one."""
     start = int(session.name.rpartition("-")[2])
     for step in range(_MOST_KEYS):
         key = (start + step) % _MOST_KEYS + 1
-        if (far, str(key)) not in taken:
+        if (far, key) not in taken:
             return key
     raise Refusal(f"{session.name}: all {_MOST_KEYS} session ids towards {far} are taken")
 

@@ -10,6 +10,7 @@ Our cookie says whose a rule is: 16 bits are ours, 24 the job's, 24 the number o
 import hashlib
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,11 +155,18 @@ class FlowTable:
     def _run(self, words: list[str], stdin: str) -> str:
         command = ["ovs-ofctl", "-O", _VERSIONS, f"--timeout={_SECONDS}", *words]
         try:
-            done = subprocess.run(  # noqa: S603 - fixed words, and a path that we built
-                command, input=stdin, capture_output=True, text=True, check=False, timeout=_SECONDS + 5
-            )
+            # A file that is whole before the program starts: of a pipe it would take the half that was written when we
+            # are killed, and half a line can be a rule that forwards nothing.
+            with tempfile.TemporaryFile() as file:
+                file.write(stdin.encode())
+                file.seek(0)
+                done = subprocess.run(  # noqa: S603 - fixed words, and a path that we built
+                    command, stdin=file, capture_output=True, text=True, check=False, timeout=_SECONDS + 5
+                )
         except FileNotFoundError as error:
             raise FlowError("ovs-ofctl is not installed (Debian package openvswitch-common)") from error
+        except OSError as error:
+            raise FlowError(f"ovs-ofctl cannot be started: {error.strerror}") from error
         except subprocess.TimeoutExpired as error:
             raise FlowDoubt("ovs-ofctl did not end") from error
         if done.returncode < 0:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import cast
 
 from flowcheck_net.drivers.ovs_bridge import Bridge, bridge_from, selects
+from flowcheck_net.drivers.ovs_change import KEY_TABLE
 from flowcheck_net.drivers.ovs_control import Control, find_control
 from flowcheck_net.drivers.ovs_flows import FlowError, FlowTable, Rule
 from flowcheck_net.drivers.ovs_reference import parse_reference
 from flowcheck_net.drivers.ovs_rpc import Connection, Lost, RemoteError, Unreachable
 from flowcheck_net.drivers.ovs_sessions import Found, find_owned
-from flowcheck_net.drivers.ovs_values import Row, first, mapping, number
+from flowcheck_net.drivers.ovs_values import Row, first, mapping, number, plain
 from flowcheck_net.errors import ConnectError, Rejected, StateUnknown
 from flowcheck_net.ids import SessionName
 from flowcheck_net.intent import SwitchAddress
@@ -22,6 +23,16 @@ _TAKE_UP = 5.0
 """Seconds that ovs-vswitchd is given to take up a configuration."""
 _SETTLE = 0.8
 """Seconds after which the counts of hot flows have reached the rules and mirrors (revalidators run every 0.5 s)."""
+
+
+_STRANGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+"""What comes of answers and rows that no Open vSwitch gives."""
+_LONGEST_INTERVAL = 60.0
+"""Seconds that we wait for the switch to count."""
+
+
+class KeyTaken(Rejected):
+    """Another writer gave a tunnel the key that we had chosen; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +89,7 @@ class Link:
         try:
             self._columns = frozenset(self._schema()["tables"]["Mirror"]["columns"])
             self.control = find_control(self._directory) if self._directory else None
-        except (KeyError, TypeError) as error:
+        except _STRANGE as error:
             self.close()
             raise ConnectError(self.switch, f"{self.remote} has no database {DATABASE} as it should be") from error
         except BaseException:
@@ -129,16 +140,23 @@ class Link:
             raise StateUnknown(self.switch, f"no answer to the transaction: {error}") from error
         except RemoteError as error:
             raise Rejected(self.switch, f"the database refused: {error}") from error
-        self._check(answers, [str(w["op"]) for w in work])
-        rows = [a["rows"] for a in cast(list[object], answers) if isinstance(a, dict) and "rows" in a]
-        return (number(rows[-1][0]["next_cfg"]) or 0) if rows else 0
+        self._check(answers, work)
+        try:
+            rows = [a["rows"] for a in cast(list[object], answers) if isinstance(a, dict) and "rows" in a]
+            return number(rows[-1][0]["next_cfg"]) or 0
+        except _STRANGE as error:
+            raise StateUnknown(self.switch, f"the answer to the transaction is not understood: {error!r}") from error
 
     def await_config(self, wanted: int) -> None:
         """Return when ovs-vswitchd has taken the configuration up, or will not in time (``read`` remarks that)."""
         deadline = time.monotonic() + _TAKE_UP
         while time.monotonic() < deadline:
-            rows = self._select([{"op": "select", "table": DATABASE, "where": [], "columns": ["cur_cfg"]}])
-            if (number(rows[0][0]["cur_cfg"]) or 0) >= wanted:
+            try:
+                rows = self._select([{"op": "select", "table": DATABASE, "where": [], "columns": ["cur_cfg"]}])
+                taken = number(rows[0][0]["cur_cfg"]) or 0
+            except _STRANGE as error:
+                raise self._unexpected(error) from error
+            if taken >= wanted:
                 return
             time.sleep(0.02)
 
@@ -154,16 +172,22 @@ class Link:
             raise ConnectError(
                 self.switch, f"its OpenFlow rules cannot be read, is ovs-vswitchd running? {error}"
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise ConnectError(self.switch, f"the database has something unexpected: {error!r}") from error
+        except _STRANGE as error:
+            raise self._unexpected(error) from error
 
-    def look_refreshed(self) -> Picture:
-        """Look when the switch has counted anew, which it tells by no other sign than that counts change."""
+    def _unexpected(self, error: Exception) -> ConnectError:
+        return ConnectError(self.switch, f"the database has something unexpected: {plain(error)}")
+
+    def look_refreshed(self) -> Picture | None:
+        """Look when the switch has counted anew, which it tells by no other sign than that counts change.
+
+        None: it counts so rarely that nobody would wait for it.
+        """
         time.sleep(_SETTLE)
         before = self.look()
-        settings = mapping(before.bridge.switch["other_config"])
-        # Open vSwitch itself takes no less than 5 s.
-        every = max(5000, int(settings.get("stats-update-interval", "5000"))) / 1000
+        every = _counting_interval(before.bridge)
+        if every > _LONGEST_INTERVAL:
+            return None
         deadline = time.monotonic() + every + 0.2
         while time.monotonic() < deadline:
             time.sleep(0.1)
@@ -187,12 +211,15 @@ class Link:
         process = self.control.process_start() if self.control else ""
         return "/".join([first(bridge.switch["ovs_version"]), str(self.call("get_server_id", [])), process])
 
-    def _check(self, answers: object, names: Sequence[str]) -> None:
+    def _check(self, answers: object, work: Sequence[Mapping[str, object]]) -> None:
         """Raise Rejected where any operation failed: then the database has changed nothing."""
         for index, answer in enumerate(answers if isinstance(answers, list) else []):
             if not (isinstance(answer, dict) and answer.get("error")):
                 continue
-            name = names[index] if index < len(names) else "commit"
+            failed = work[index] if index < len(work) else {"op": "commit"}
+            name = failed["op"]
+            if name == "wait" and failed["table"] == KEY_TABLE:
+                raise KeyTaken(self.switch, "another writer made a tunnel of the same key; nothing was written")
             if name == "wait":
                 text = (
                     "mirrors or ports of the bridge were changed by someone else since they were read; nothing written"
@@ -213,3 +240,12 @@ class Link:
         if self._connection is None:
             raise ConnectError(self.switch, "not connected")
         return self._connection
+
+
+def _counting_interval(bridge: Bridge) -> float:
+    """Seconds between two counts of the switch by its settings. It takes no less than 5 s, and 5 s for no number."""
+    try:
+        wanted = int(mapping(bridge.switch["other_config"]).get("stats-update-interval", "5000"))
+    except ValueError:
+        wanted = 5000
+    return max(5000, wanted) / 1000

@@ -53,8 +53,6 @@ def _mirror_remarks(mirror: Mirror, found: Found) -> Iterable[Remark]:
         yield Remark(
             RemarkKind.OTHER, f"output_vlan is {number(row['output_vlan'])}: copies lose their own VLAN tag", name
         )
-    if row["name"] != name:
-        yield Remark(RemarkKind.OTHER, f"its row was renamed to {row['name']!r}", name)
     if not found.untold and mirror.marks.get(DIGEST) != session_digest(found.session):
         yield Remark(RemarkKind.OTHER, "it is not as we wrote it any more", name)
 

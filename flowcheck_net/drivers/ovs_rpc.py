@@ -145,6 +145,8 @@ class Connection:
             if self._buffer.lstrip()[:1] != b"{":
                 raise Lost("what came is not JSON: no Open vSwitch database or control socket?") from error
             return None
+        except RecursionError as error:
+            raise Lost("what came is nested too deep for an Open vSwitch") from error
         self._buffer = text[end:].encode()
         if not isinstance(message, dict):
             raise Lost("what came is no JSON-RPC message")

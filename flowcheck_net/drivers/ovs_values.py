@@ -37,6 +37,11 @@ def mapping(value: object) -> dict[str, str]:
     raise ValueError(f"a map is needed, found {value!r}")
 
 
+def plain(name: object) -> str:
+    """A name of the database as it can be shown: what moves a terminal's cursor or breaks its line is written out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
+
+
 def uuid(text: str) -> list[str]:
     """A row that is there."""
     return ["uuid", text]

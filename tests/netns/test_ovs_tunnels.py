@@ -1,11 +1,15 @@
 """Copies to a collector over the fabric: ERSPAN and GRE tunnels that a session brings with it and takes away again."""
 
 import struct
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
+from flowcheck_net.drivers.ovs_link import Link
 from flowcheck_net.errors import Rejected
 from flowcheck_net.intent import RemarkKind, StepKind
 from tests.doubles.switches import session
@@ -82,13 +86,49 @@ def test_the_tunnel_goes_with_its_session_and_two_never_share_one(leaves: TwoLea
     assert leaves.lab.dump() == before
 
 
-def test_both_leaves_may_have_a_session_of_one_name(leaves: TwoLeaves, collector: str):
-    del collector
+def test_both_leaves_may_have_a_session_of_one_name_and_both_send(leaves: TwoLeaves, collector: str):
+    """One ovs-vswitchd has one table of tunnels for all bridges: two of one key towards one end cannot both be."""
     leaves.write(REMOTE)
     there = session("fcn-gpt-6", "l2h3:rx", to=f"erspan:{FAR}")
     leaves.write(there, leaf="leaf2")
     with leaves.open("leaf2") as driver:
-        assert driver.read().owned == (there,)
+        state = driver.read()
+    assert (state.owned, state.remarks) == ((there,), ())
+    with leaves.listening(collector) as heard:
+        leaves.offer("host1", "host2", 1)
+        leaves.offer("host3", "host4", 1)
+        heard[collector].wait_for(2)
+        keys = [struct.unpack(">H", grown(f)[3][2:4])[0] & 0x3FF for f in heard[collector].frames]
+    assert sorted(keys) == [7, 8]
+
+
+def test_two_bridges_written_at_one_moment_get_two_keys(leaves: TwoLeaves, monkeypatch: pytest.MonkeyPatch):
+    """Both choose before either writes: the one that is later chooses again."""
+    both_chose = threading.Barrier(2)
+    transact = Link.transact
+
+    def after_both(link: Link, work: Sequence[Mapping[str, object]]) -> int:
+        with suppress(threading.BrokenBarrierError):
+            both_chose.wait(5)
+            both_chose.abort()
+        return transact(link, work)
+
+    monkeypatch.setattr(Link, "transact", after_both)
+    there = session("fcn-gpt-6", "l2h3:rx", to=f"erspan:{FAR}")
+    with ThreadPoolExecutor(2) as pool:
+        done = [pool.submit(leaves.write, REMOTE), pool.submit(leaves.write, there, leaf="leaf2")]
+        assert [d.result() for d in done] == [None, None]
+    found = [i for i in leaves.lab.dump()["Interface table"] if '"fcn' in i]
+    assert {key for i in found for key in (7, 8) if f'["key", "{key}"]' in i} == {7, 8}
+
+
+def test_the_key_of_a_tunnel_of_others_is_not_taken(leaves: TwoLeaves, collector: str):
+    del collector
+    theirs = ("type=erspan", f"options:remote_ip={FAR}", "options:erspan_ver=1", "options:erspan_idx=9")
+    leaves.lab.vsctl("add-port", "leaf2", "theirs", "--", "set", "interface", "theirs", *theirs, "options:key=0x7")
+    leaves.write(REMOTE)
+    with leaves.open() as driver:
+        assert driver.read().remarks == ()
 
 
 def test_a_collector_without_a_way_or_a_neighbour_is_remarked(leaves: TwoLeaves, collector: str):
