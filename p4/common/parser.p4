@@ -4,7 +4,7 @@
 #ifndef FC_PARSER_P4
 #define FC_PARSER_P4
 
-parser FcParser(packet_in packet, inout fc_headers_t hdr, out fc_facts_t facts) {
+parser FcParser(packet_in packet, out fc_headers_t hdr, out fc_facts_t facts) {
     state start {
         facts = {0, 0, 0, 0, 0, 0, 0};
         packet.extract(hdr.ethernet);

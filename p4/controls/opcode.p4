@@ -4,16 +4,19 @@
 #define FC_OPCODE_P4
 
 control FcOpcode(in fc_facts_t facts, out bit<1> request, out bit<1> end) {
+    @hidden
     action other() {
         request = 0;
         end = 0;
     }
 
+    @hidden
     action part() {
         request = 1;
         end = 0;
     }
 
+    @hidden
     action message_end() {
         request = 1;
         end = 1;
@@ -31,7 +34,6 @@ control FcOpcode(in fc_facts_t facts, out bit<1> request, out bit<1> end) {
             message_end;
         }
         const default_action = other();
-        const size = 8;
         const entries = {
             // transport 000 reliable, 001 unreliable connection; 9 and 11: write last and write only with immediate
             (1, 8w0b00001001 &&& 8w0b11011101): message_end();

@@ -7,6 +7,7 @@
 #define FC_PLACE_P4
 
 control FcPlace(in bit<32> distance, out bit<2> place) {
+    @hidden
     action set(bit<2> found) {
         place = found;
     }
@@ -20,7 +21,6 @@ control FcPlace(in bit<32> distance, out bit<2> place) {
             set;
         }
         const default_action = set(FC_PLACE_FAR);
-        const size = 4;
         const entries = {
             32w0: set(FC_PLACE_NEXT);
             32w0x00000000 &&& 32w0xffc00000: set(FC_PLACE_AHEAD);

@@ -9,12 +9,14 @@ control FcWindow(in bit<16> count, in bit<16> low, in bit<16> high, out bit<1> i
     bit<16> from_high;
     bit<16> width;
 
+    @hidden
     action subtract() {
         from_low = count - low;
         from_high = count - high;
         width = high - low;
     }
 
+    @hidden
     action set(bit<1> found) {
         inside = found;
     }
@@ -30,7 +32,6 @@ control FcWindow(in bit<16> count, in bit<16> low, in bit<16> high, out bit<1> i
             set;
         }
         const default_action = set(0);
-        const size = 4;
         const entries = {
             // low <= high: not below low, and below high
             (16w0 &&& 0x8000, 16w0 &&& 0x8000, 16w0x8000 &&& 0x8000): set(1);

@@ -21,6 +21,7 @@ control FcCopy(inout fc_headers_t hdr, in fc_port_t egress_port, in fc_travel_t 
         sent.count(travel.session);
     }
 
+    @hidden
     action nobody() {
         hdr.mirror.job = 0;
         hdr.mirror.session = 0;

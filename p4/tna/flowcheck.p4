@@ -33,7 +33,7 @@ parser IngressParse(packet_in packet, out fc_ingress_headers_t hdr, out fc_ingre
     }
 }
 
-control Ingress(inout fc_ingress_headers_t hdr, inout fc_ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic,
+control FcIngress(inout fc_ingress_headers_t hdr, inout fc_ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic,
                 in ingress_intrinsic_metadata_from_parser_t from_parser,
                 inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
                 inout ingress_intrinsic_metadata_for_tm_t for_tm) {
@@ -131,7 +131,7 @@ parser EgressParse(packet_in packet, out fc_headers_t hdr, out fc_egress_meta_t 
     }
 }
 
-control Egress(inout fc_headers_t hdr, inout fc_egress_meta_t meta, in egress_intrinsic_metadata_t intrinsic,
+control FcEgress(inout fc_headers_t hdr, inout fc_egress_meta_t meta, in egress_intrinsic_metadata_t intrinsic,
                in egress_intrinsic_metadata_from_parser_t from_parser,
                inout egress_intrinsic_metadata_for_deparser_t for_deparser,
                inout egress_intrinsic_metadata_for_output_port_t for_port) {
@@ -171,6 +171,6 @@ control EgressDeparse(packet_out packet, inout fc_headers_t hdr, in fc_egress_me
     }
 }
 
-Pipeline(IngressParse(), Ingress(), IngressDeparse(), EgressParse(), Egress(), EgressDeparse()) pipe;
+Pipeline(IngressParse(), FcIngress(), IngressDeparse(), EgressParse(), FcEgress(), EgressDeparse()) pipe;
 
 Switch(pipe) main;

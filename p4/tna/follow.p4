@@ -124,43 +124,52 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         size = FC_FLOWS;
     }
 
+    @hidden
     action read_lost() {
         lost = lost_get.execute(flow.index);
     }
 
+    @hidden
     action set_lost() {
         lost_set.execute(flow.index);
         lost = 1;
     }
 
+    @hidden
     action clear_lost() {
         lost_clear.execute(flow.index);
         lost = 0;
     }
 
+    @hidden
     action look_count() {
         count = look.execute(flow.index);
     }
 
+    @hidden
     action bump_count() {
         count = bump.execute(flow.index);
     }
 
+    @hidden
     action zero_count() {
         zero.execute(flow.index);
         count = 0;
     }
 
+    @hidden
     action one_count() {
         one.execute(flow.index);
         count = 0;
     }
 
+    @hidden
     action judge(bit<3> verdict) {
         view.verdict = verdict;
         view.message = 0xffff;
     }
 
+    @hidden
     action judge_in_order(bit<3> verdict) {
         view.verdict = verdict;
         view.message = count;
@@ -178,7 +187,6 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
             judge_in_order;
         }
         const default_action = judge(FC_LOST);
-        const size = 8;
         const entries = {
             (8w1, _, _): judge(FC_LOST);
             (_, FC_PLACE_NEXT, 1): judge_in_order(FC_INSIDE);
@@ -188,10 +196,12 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         }
     }
 
+    @hidden
     action slot_base() {
         slot = flow.index << 3;
     }
 
+    @hidden
     action slot_verdict() {
         slot = slot | (bit<16>)view.verdict;
     }

@@ -40,7 +40,7 @@ control Verify(inout fc_headers_t hdr, inout fc_meta_t meta) {
     apply {}
 }
 
-control Ingress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_metadata_t standard) {
+control FcIngress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_metadata_t standard) {
     FcLoss() loss;
     FcFollow() follow;
     FcIngressMirror() mirror;
@@ -92,7 +92,7 @@ control Ingress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_met
     }
 }
 
-control Egress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_metadata_t standard) {
+control FcEgress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_metadata_t standard) {
     FcEgressMirror() mirror;
     FcCopy() copy;
 
@@ -112,4 +112,4 @@ control Compute(inout fc_headers_t hdr, inout fc_meta_t meta) {
     apply {}
 }
 
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Compute(), FcDeparser()) main;
+V1Switch(Parse(), Verify(), FcIngress(), FcEgress(), Compute(), FcDeparser()) main;

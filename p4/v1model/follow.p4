@@ -49,6 +49,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     }
 
     // Reads the state of the queue pair; a new epoch in its entry starts it afresh.
+    @hidden
     action read_state() {
         bit<32> epoch;
         bit<32> index = (bit<32>)flow.index;
@@ -64,6 +65,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         distance = facts.psn8 - next;
     }
 
+    @hidden
     action write_state(in bit<32> new_next, in bit<16> new_count, in bit<1> new_lost) {
         bit<32> index = (bit<32>)flow.index;
         epochs.write(index, flow.epoch);
@@ -78,6 +80,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         opcode.apply(facts, request, end);
         if (request == 1) {
             view.verdict = FC_UNFOLLOWED;
+            flow = {0, 0, 0, 0, 0, 0, 0};
             if (flows.apply().hit) {
                 read_state();
                 place.apply(distance, where);

@@ -56,7 +56,7 @@ def compile_program(p4c: Path) -> dict[str, str]:
 def version(p4c: Path) -> str:
     """What the compiler calls itself."""
     ran = subprocess.run([str(p4c), "--version"], check=True, capture_output=True, text=True, timeout=60)
-    return next(line.split("Version ")[1] for line in ran.stdout.splitlines() if "Version " in line)
+    return next(line.split("Version ")[1] for line in (ran.stdout + ran.stderr).splitlines() if "Version " in line)
 
 
 def manifest(files: dict[str, str], compiler: str) -> str:
