@@ -16,7 +16,11 @@ from flowcheck_net.errors import DriverError
 from flowcheck_net.intent import SwitchAddress
 
 GROUP = "flowcheck_net.drivers"
-BUILT_IN = {"fake": "flowcheck_net.drivers.fake:open_fake", "ovs": "flowcheck_net.drivers.ovs:open_ovs"}
+BUILT_IN = {
+    "fake": "flowcheck_net.drivers.fake:open_fake",
+    "ovs": "flowcheck_net.drivers.ovs:open_ovs",
+    "p4rt": "flowcheck_net.drivers.p4runtime:open_p4runtime",
+}
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]
 

@@ -14,6 +14,8 @@ HEAVY = (
     "netmiko",
     "networkx",
     "numpy",
+    "p4",
+    "p4runtime_sh",
     "pydantic",
     "rich",
     "ruamel",
