@@ -55,6 +55,10 @@ class Bench(Protocol):
         """A driver that is not connected yet."""
         ...
 
+    def as_foreign(self, session: MirrorSession) -> MirrorSession:
+        """How a session of one job is read by another; where the switch does not keep the name, by another name."""
+        ...
+
     def foreign_bytes(self) -> bytes:
         """All that the switch keeps of the foreign sessions, word for word, read without the driver."""
         ...

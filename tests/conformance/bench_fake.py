@@ -90,6 +90,10 @@ class FakeBench:
         """See ``Bench.open``."""
         return self._fabric.open("leaf1", job)
 
+    def as_foreign(self, session: MirrorSession) -> MirrorSession:
+        """See ``Bench.as_foreign``."""
+        return session
+
     def foreign_bytes(self) -> bytes:
         """See ``Bench.foreign_bytes``."""
         names = {s.name for s in self.foreign}

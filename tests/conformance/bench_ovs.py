@@ -57,6 +57,10 @@ class OvsBench:
         assert isinstance(driver, OvsDriver)
         return driver
 
+    def as_foreign(self, session: MirrorSession) -> MirrorSession:
+        """See ``Bench.as_foreign``."""
+        return session
+
     def foreign_bytes(self) -> bytes:
         """See ``Bench.foreign_bytes``."""
         table = json.loads(self._lab.vsctl("--format=json", "list", "Mirror"))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.conformance import bench_fake, bench_ovs
+from tests.conformance import bench_fake, bench_ovs, bench_p4runtime
 from tests.conformance.bench import Bench, Cannot
 from tests.conformance.crash import Bed
 
@@ -18,6 +18,8 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "fake-memory": bench_fake.in_memory,
     "fake-file": bench_fake.in_file,
     "ovs": bench_ovs.real,
+    "p4runtime-bmv2": bench_p4runtime.as_bmv2,
+    "p4runtime-stratum": bench_p4runtime.as_stratum,
 }
 
 BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {"fake-file": bench_fake.bed_in_files}

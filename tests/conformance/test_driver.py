@@ -55,8 +55,8 @@ def test_ownership_is_by_job(bench: Bench):
     write(bench, create(a(bench)))
     with bench.open(OTHER_JOB) as driver:
         theirs = driver.read()
-    assert [s.name for s in theirs.owned] == [s.name for s in bench.foreign if s.name.startswith("fcn-")]
-    assert a(bench) in theirs.foreign
+    assert [s.name for s in theirs.owned] == [f"fcn-{OTHER_JOB}-0"]
+    assert bench.as_foreign(a(bench)) in theirs.foreign
 
 
 def test_what_is_written_is_read_back_by_another_connection(bench: Bench):
