@@ -288,12 +288,12 @@ int fck_capture_get(const struct fck_core *core, uint32_t index, struct fck_capt
 	return 0;
 }
 
-int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *out)
+int fck_flow_peek(const struct fck_core *core, uint32_t index, struct fck_flow *out)
 {
 	const struct fck_flow_state *flow;
 	struct fck_tally tally;
 
-	if (index >= core->table.count || !core->finished)
+	if (index >= core->table.count)
 		return -EINVAL;
 	flow = core->table.flows[index];
 	tally = fck_sequence_tally(&flow->sequence);
@@ -307,20 +307,30 @@ int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *o
 		.retransmitted = tally.retransmitted,
 		.duplicated = tally.duplicated,
 		.reordered = tally.reordered,
-		.seen = flow->sequence.seen.items,
-		.seen_count = flow->sequence.seen.count,
-		.repeats = flow->sequence.repeats,
-		.repeats_count = flow->sequence.repeats_count,
-		.missing = flow->results.missing,
-		.missing_count = flow->results.missing_count,
-		.gaps = flow->results.gaps,
-		.gaps_count = flow->results.gaps_count,
-		.messages = flow->results.messages,
-		.messages_count = flow->results.messages_count,
 	};
 	memcpy(out->source, flow->key.source, sizeof(out->source));
 	memcpy(out->destination, flow->key.destination, sizeof(out->destination));
 	memcpy(out->packets, flow->packets, sizeof(out->packets));
+	return 0;
+}
+
+int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *out)
+{
+	const struct fck_flow_state *flow;
+
+	if (!core->finished || fck_flow_peek(core, index, out) != 0)
+		return -EINVAL;
+	flow = core->table.flows[index];
+	out->seen = flow->sequence.seen.items;
+	out->seen_count = flow->sequence.seen.count;
+	out->repeats = flow->sequence.repeats;
+	out->repeats_count = flow->sequence.repeats_count;
+	out->missing = flow->results.missing;
+	out->missing_count = flow->results.missing_count;
+	out->gaps = flow->results.gaps;
+	out->gaps_count = flow->results.gaps_count;
+	out->messages = flow->results.messages;
+	out->messages_count = flow->results.messages_count;
 	return 0;
 }
 

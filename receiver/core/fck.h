@@ -247,6 +247,8 @@ uint32_t fck_tunnel_count(const struct fck_core *core);
 int fck_capture_get(const struct fck_core *core, uint32_t index, struct fck_capture *out);
 // In the order in which the flows appeared. -EINVAL: no such index, or fck_finish() not called since the last frame.
 int fck_flow_get(const struct fck_core *core, uint32_t index, struct fck_flow *out);
+// The same while packets go on coming: its key and counters as they stand; all arrays are empty. -EINVAL: no such index.
+int fck_flow_peek(const struct fck_core *core, uint32_t index, struct fck_flow *out);
 // Takes finished messages out of a flow, in order of position, so that memory does not grow with the length of a capture:
 // RDMA writes of which every packet from the first to the last was seen. They can change no more, and fck_flow_get() does
 // not hand them out again; their positions stay in `seen`. Writes up to `room` of them to `out` and returns how many; less

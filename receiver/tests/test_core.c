@@ -174,6 +174,11 @@ TEST(test_results_need_finish_and_can_be_taken_again)
 	wish.psn = 2;
 	core_feed(core, 2, &wish);
 	assert_int_equal(fck_flow_get(core, 0, &flow), -EINVAL);
+	assert_int_equal(fck_flow_peek(core, 0, &flow), 0);
+	assert_int_equal(flow.packets[FCK_CLASS_WRITE], 2);
+	assert_int_equal(flow.bytes, 32);
+	assert_int_equal(flow.seen_count + flow.messages_count, 0);
+	assert_int_equal(fck_flow_peek(core, 1, &flow), -EINVAL);
 	flow = core_flow(core);
 	assert_int_equal(flow.messages_count, 2);
 	assert_int_equal(flow.missing_count, 1);
