@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int set_text(char *target, const char *value)
+{
+	if (strlen(value) >= CONFIG_TEXT || value[0] == '\0')
+		return -EINVAL;
+	strcpy(target, value);
+	return 0;
+}
+
+static int set_number(uint32_t *target, const char *value, uint32_t most)
+{
+	char *end;
+	unsigned long number = strtoul(value, &end, 10);
+
+	if (value[0] < '0' || value[0] > '9' || *end != '\0' || number > most)
+		return -EINVAL;
+	*target = (uint32_t)number;
+	return 0;
+}
+
+static int add_eal(struct config *config, const char *value)
+{
+	if (config->eal_count + 1 >= CONFIG_EAL) // the last stays NULL
+		return -EINVAL;
+	config->eal[config->eal_count] = strdup(value);
+	if (config->eal[config->eal_count] == NULL)
+		return -ENOMEM;
+	config->eal_count++;
+	return 0;
+}
+
+static int add_gre_type(struct config *config, const char *value)
+{
+	uint32_t number;
+
+	if (set_number(&number, value, UINT16_MAX) != 0)
+		return -EINVAL;
+	for (uint32_t i = 0; i < FCK_GRE_TYPES; i++)
+		if (config->core.gre_types[i] == 0) {
+			config->core.gre_types[i] = (uint16_t)number;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int add_port(struct config *config, const char *value)
+{
+	struct config_port *port = &config->ports[config->port_count];
+
+	if (config->port_count == CONFIG_PORTS)
+		return -EINVAL;
+	config->port_count++;
+	*port = (struct config_port){.queues = 1, .mtu = 1500, .descriptors = 1024};
+	return set_text(port->name, value);
+}
+
+// Keys of the port that was named last.
+static int set_port(struct config *config, const char *key, const char *value)
+{
+	struct config_port *port;
+
+	if (config->port_count == 0)
+		return -EINVAL;
+	port = &config->ports[config->port_count - 1];
+	if (strcmp(key, "device") == 0)
+		return set_text(port->device, value);
+	if (strcmp(key, "interface") == 0)
+		return set_text(port->interface, value);
+	if (strcmp(key, "queues") == 0)
+		return set_number(&port->queues, value, CONFIG_QUEUES);
+	if (strcmp(key, "mtu") == 0)
+		return set_number(&port->mtu, value, UINT16_MAX);
+	if (strcmp(key, "descriptors") == 0)
+		return set_number(&port->descriptors, value, UINT16_MAX);
+	if (strcmp(key, "mbufs") == 0)
+		return set_number(&port->mbufs, value, 1u << 24);
+	if (strcmp(key, "loss") == 0)
+		return set_number(&port->loss, value, LOSS_PACKET);
+	return -EINVAL;
+}
+
+static int set(struct config *config, const char *key, const char *value)
+{
+	uint32_t number = 0;
+	int rc;
+
+	if (strcmp(key, "spool") == 0)
+		return set_text(config->spool, value);
+	if (strcmp(key, "eal") == 0)
+		return add_eal(config, value);
+	if (strcmp(key, "port") == 0)
+		return add_port(config, value);
+	if (strcmp(key, "interval_ms") == 0)
+		return set_number(&config->interval_ms, value, 3600000);
+	if (strcmp(key, "idle_us") == 0)
+		return set_number(&config->idle_us, value, 1000000);
+	if (strcmp(key, "max_flows") == 0)
+		return set_number(&config->core.max_flows, value, UINT32_MAX);
+	if (strcmp(key, "gre_type") == 0)
+		return add_gre_type(config, value);
+	if (strcmp(key, "check_icrc") == 0 || strcmp(key, "trimmed_dscp") == 0) {
+		bool dscp = key[0] == 't';
+
+		rc = set_number(&number, value, dscp ? 63 : 1);
+		*(dscp ? &config->core.trimmed_dscp : &config->core.check_icrc) = (uint8_t)number;
+		return rc;
+	}
+	return set_port(config, key, value);
+}
+
+static int set_line(struct config *config, char *text)
+{
+	char *value = strchr(text, ' ');
+
+	text[strcspn(text, "\n")] = '\0';
+	if (value == NULL)
+		return -EINVAL;
+	*value++ = '\0';
+	return set(config, text, value);
+}
+
+int config_read(const char *path, struct config *config, uint32_t *line)
+{
+	char text[2 * CONFIG_TEXT];
+	FILE *file = fopen(path, "r");
+	int rc;
+
+	*config = (struct config){.interval_ms = 1000};
+	*line = 0;
+	if (file == NULL)
+		return -errno;
+	rc = add_eal(config, "flowcheck-receiver");
+	while (rc == 0 && fgets(text, sizeof(text), file) != NULL) {
+		++*line;
+		rc = set_line(config, text);
+	}
+	if (rc == 0 && ferror(file))
+		rc = -EIO;
+	fclose(file);
+	if (rc == 0 && (config->port_count == 0 || config->spool[0] == '\0'))
+		rc = -EINVAL;
+	return rc;
+}
+
+void config_free(struct config *config)
+{
+	for (uint32_t i = 0; i < config->eal_count; i++)
+		free(config->eal[i]);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the receiver is to do: a text file that flowcheck-net writes, one "key value" a line (config.c lists the keys).
+#ifndef RECEIVER_CONFIG_H
+#define RECEIVER_CONFIG_H
+
+#include <stdint.h>
+
+#include "fck.h"
+
+enum { CONFIG_PORTS = 32, CONFIG_QUEUES = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024 };
+
+// Which of a driver's counters tell the truth; decided by flowcheck-net, which knows the drivers.
+enum config_loss {
+	LOSS_UNKNOWN, // the driver counts no loss
+	LOSS_DEVICE,  // imissed, ierrors and rx_nombuf
+	LOSS_PACKET,  // those of the driver's packet sockets, and rx_nombuf
+};
+
+struct config_port {
+	char name[CONFIG_TEXT];   // of the capture port
+	char device[CONFIG_TEXT]; // as DPDK calls it
+	char interface[CONFIG_TEXT]; // of the kernel, for LOSS_PACKET; may be empty
+	uint32_t queues;      // at most
+	uint32_t mtu;
+	uint32_t descriptors; // of each queue
+	uint32_t mbufs;       // of each queue; 0: as many as are needed
+	uint32_t loss;        // enum config_loss
+};
+
+struct config {
+	struct config_port ports[CONFIG_PORTS];
+	uint32_t port_count;
+	char *eal[CONFIG_EAL]; // arguments of the EAL, the program's name first
+	uint32_t eal_count;
+	char spool[CONFIG_TEXT];
+	uint32_t interval_ms; // between two writings
+	uint32_t idle_us;     // sleep of a worker that finds nothing for long; 0: none
+	struct fck_config core;
+};
+
+// Reads the file. 0; -EINVAL: `line` is not understood; -ENOMEM; or -errno of opening and reading.
+int config_read(const char *path, struct config *config, uint32_t *line);
+void config_free(struct config *config);
+
+#endif

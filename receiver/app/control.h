@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything around the workers: started, harvested, reported, stopped. One thread, the main lcore.
+#ifndef RECEIVER_CONTROL_H
+#define RECEIVER_CONTROL_H
+
+#include <stdbool.h>
+
+#include "config.h"
+#include "port.h"
+#include "spool.h"
+#include "worker.h"
+
+enum { CONTROL_WORKERS = 256 };
+
+struct control {
+	const struct config *config;
+	struct port ports[CONFIG_PORTS];
+	struct worker workers[CONTROL_WORKERS];
+	uint32_t worker_count;
+	uint32_t first_worker[CONFIG_PORTS + 1]; // of each port
+	struct spool spool;
+};
+
+// Sets up ports and workers, opens the spool. False: say_error() was called.
+bool control_set_up(struct control *control, const struct config *config);
+// Begins to receive. False: say_error() was called.
+bool control_start(struct control *control);
+// Takes finished messages out of the running workers and writes them. -errno: the spool cannot be written.
+int control_harvest(struct control *control);
+// Ends the workers, and writes all that they counted. -errno.
+int control_finish(struct control *control);
+void control_free(struct control *control);
+
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "port.h"
+
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "packet_sockets.h"
+#include "say.h"
+
+// What comes around an IP packet: Ethernet, two VLAN tags, the FCS where a device keeps it, and the room that net_af_packet
+// wants to see for the head of a ring's frame (receiver_device.py).
+#define AROUND_IP 192
+#define BURST_SPARE 512 // mbufs in the hands of a worker, its cache and the driver
+#define CACHE 256
+
+static const char *name_of(const struct port *port)
+{
+	return port->config->name;
+}
+
+// RSS by addresses alone: a flow must not come to two workers, and the UDP source port of a queue pair may change.
+static uint16_t choose_queues(struct port *port, const struct rte_eth_dev_info *info)
+{
+	uint32_t queues = RTE_MIN(port->config->queues, (uint32_t)info->max_rx_queues);
+
+	port->rss = queues > 1 && (info->flow_type_rss_offloads & RTE_ETH_RSS_IP) == RTE_ETH_RSS_IP;
+	return port->rss ? (uint16_t)queues : 1;
+}
+
+static bool check_mtu(const struct port *port, const struct rte_eth_dev_info *info)
+{
+	uint32_t mtu = port->config->mtu;
+
+	if (info->max_mtu != 0 && mtu > info->max_mtu) {
+		say_error("mtu", name_of(port), "%s takes an MTU of %u at most, not %u", port->config->device, info->max_mtu, mtu);
+		return false;
+	}
+	if (mtu < info->min_mtu) {
+		say_error("mtu", name_of(port), "%s takes an MTU of %u at least, not %u", port->config->device, info->min_mtu, mtu);
+		return false;
+	}
+	return true;
+}
+
+static bool make_pool(struct port *port)
+{
+	uint32_t room = RTE_ALIGN_CEIL(port->config->mtu + AROUND_IP, RTE_CACHE_LINE_SIZE) + RTE_PKTMBUF_HEADROOM;
+	uint32_t mbufs = port->config->mbufs;
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	if (mbufs == 0)
+		mbufs = port->queues * (port->descriptors + BURST_SPARE);
+	snprintf(name, sizeof(name), "port%u", port->id);
+	room = RTE_MAX(room, (uint32_t)RTE_MBUF_DEFAULT_BUF_SIZE);
+	if (room > UINT16_MAX) {
+		say_error("mtu", name_of(port), "an MTU of %u does not fit into a buffer", port->config->mtu);
+		return false;
+	}
+	port->pool = rte_pktmbuf_pool_create(
+		name, mbufs, CACHE, 0, (uint16_t)room, rte_eth_dev_socket_id(port->id)
+	);
+	if (port->pool == NULL)
+		say_error(
+			"memory",
+			name_of(port),
+			"no memory for %u buffers of %u bytes: %s",
+			mbufs,
+			room,
+			rte_strerror(rte_errno)
+		);
+	return port->pool != NULL;
+}
+
+// A driver that names no largest MTU (net_af_packet) tells a length of frames that it does not keep to, but which ethdev checks.
+static uint32_t accepted_mtu(const struct port *port, const struct rte_eth_dev_info *info)
+{
+	if (info->max_mtu != 0 && info->max_mtu != UINT16_MAX)
+		return port->config->mtu;
+	return RTE_MIN(port->config->mtu, info->max_rx_pktlen - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN);
+}
+
+static bool configure(struct port *port, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_conf conf = {.rxmode = {.mtu = accepted_mtu(port, info)}};
+	int rc;
+
+	if (port->rss) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_IP;
+	}
+	rc = rte_eth_dev_configure(port->id, port->queues, 0, &conf);
+	if (rc == -EINVAL) // some drivers want a queue to send on
+		rc = rte_eth_dev_configure(port->id, port->queues, 1, &conf);
+	if (rc != 0)
+		say_error("device", name_of(port), "%s refuses its configuration: %s", port->config->device, rte_strerror(-rc));
+	return rc == 0;
+}
+
+static bool set_up_queues(struct port *port)
+{
+	struct rte_eth_dev_info info;
+	int rc = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, &port->descriptors, NULL);
+
+	for (uint16_t queue = 0; rc == 0 && queue < port->queues; queue++)
+		rc = rte_eth_rx_queue_setup(
+			port->id, queue, port->descriptors, (unsigned int)rte_eth_dev_socket_id(port->id), NULL, port->pool
+		);
+	if (rc == 0)
+		rc = rte_eth_dev_info_get(port->id, &info);
+	if (rc == 0 && info.nb_tx_queues > 0)
+		rc = rte_eth_tx_queue_setup(port->id, 0, 64, (unsigned int)rte_eth_dev_socket_id(port->id), NULL);
+	if (rc != 0)
+		say_error("device", name_of(port), "%s refuses its queues: %s", port->config->device, rte_strerror(-rc));
+	return rc == 0;
+}
+
+bool port_set_up(struct port *port, const struct config_port *config)
+{
+	struct rte_eth_dev_info info;
+
+	*port = (struct port){.config = config, .descriptors = (uint16_t)config->descriptors};
+	if (rte_eth_dev_get_port_by_name(config->device, &port->id) != 0) {
+		say_error("no-device", name_of(port), "DPDK finds no device %s", config->device);
+		return false;
+	}
+	if (rte_eth_dev_info_get(port->id, &info) != 0) {
+		say_error("device", name_of(port), "%s tells nothing about itself", config->device);
+		return false;
+	}
+	port->driver = info.driver_name;
+	port->queues = choose_queues(port, &info);
+	return check_mtu(port, &info) && configure(port, &info) && make_pool(port) && set_up_queues(port);
+}
+
+// A monitor port that asks the switch to pause would slow the network that it watches.
+static void no_flow_control(const struct port *port)
+{
+	struct rte_eth_fc_conf conf;
+
+	if (rte_eth_dev_flow_ctrl_get(port->id, &conf) != 0)
+		return;
+	conf.mode = RTE_ETH_FC_NONE;
+	rte_eth_dev_flow_ctrl_set(port->id, &conf);
+}
+
+bool port_start(struct port *port)
+{
+	int rc = rte_eth_dev_start(port->id);
+
+	if (rc != 0) {
+		say_error("device", name_of(port), "%s does not start: %s", port->config->device, rte_strerror(-rc));
+		return false;
+	}
+	no_flow_control(port);
+	rc = rte_eth_promiscuous_enable(port->id);
+	if (rc != 0 && rc != -ENOTSUP) { // a device without addresses has no such mode
+		say_error("device", name_of(port), "%s is not promiscuous: %s", port->config->device, rte_strerror(-rc));
+		return false;
+	}
+	if (port->config->loss == LOSS_PACKET)
+		port->sockets_found = packet_sockets_begin(port->config->interface);
+	if (rte_eth_stats_get(port->id, &port->before) != 0)
+		port->before = (struct rte_eth_stats){0};
+	return true;
+}
+
+void port_stop(struct port *port)
+{
+	rte_eth_dev_stop(port->id);
+	rte_eth_dev_close(port->id);
+}
+
+bool port_stats(const struct port *port, struct rte_eth_stats *stats)
+{
+	if (rte_eth_stats_get(port->id, stats) != 0)
+		return false;
+	stats->ipackets -= port->before.ipackets;
+	stats->ibytes -= port->before.ibytes;
+	stats->imissed -= port->before.imissed;
+	stats->ierrors -= port->before.ierrors;
+	stats->rx_nombuf -= port->before.rx_nombuf;
+	return true;
+}
+
+int64_t port_dropped(struct port *port, uint64_t uncounted)
+{
+	struct rte_eth_stats stats;
+
+	if (port->config->loss == LOSS_UNKNOWN || !port_stats(port, &stats))
+		return -1;
+	if (port->config->loss == LOSS_DEVICE)
+		return (int64_t)(stats.imissed + stats.ierrors + stats.rx_nombuf + uncounted);
+	if (!port->sockets_found)
+		return -1;
+	port->socket_drops += packet_sockets_drops(port->config->interface);
+	return (int64_t)(port->socket_drops + stats.rx_nombuf + uncounted);
+}
