@@ -26,6 +26,10 @@ class LazyGroup(click.Group):
         "watch": ("flowcheck_net.cli.watch:command", "Verify again and again; tell what begins to differ."),
         "rollback": ("flowcheck_net.cli.rollback:command", "Undo our own last change, and nothing else."),
         "replay": ("flowcheck_net.cli.replay:command", "Read capture files and write records of what was seen."),
+        "receive": (
+            "flowcheck_net.cli.receive:command",
+            "Count mirrored packets as they arrive, by DPDK; write records.",
+        ),
         "records": ("flowcheck_net.cli.records:command", "Look into records files, merge them, compare them."),
         "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),
         "audit": ("flowcheck_net.cli.audit:command", "Compare records with what the plan expects; give verdicts."),

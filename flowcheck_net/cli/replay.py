@@ -26,7 +26,7 @@ _LONG = 1 << 28
 """Bytes of capture files whose reading is worth a progress bar."""
 
 
-class _GreType(click.ParamType[int]):
+class GreType(click.ParamType[int]):
     """A protocol type of GRE, as 0x8949 or 35145."""
 
     name = "number"
@@ -69,7 +69,7 @@ class _GreType(click.ParamType[int]):
     "--gre-type",
     "gre_types",
     multiple=True,
-    type=_GreType(),
+    type=GreType(),
     help="One more GRE protocol type of mirrored frames (known: 0x6558, 0x88be, 0x22eb, 0x8949).",
 )
 @click.option(

@@ -36,7 +36,7 @@ def merge(named: Sequence[tuple[str, Records]]) -> Records:
     doubts: list[str] = []
     for port in sorted(ports):
         parts = _in_order(port, ports[port])
-        captures.append(reduce(_join_captures, (capture for capture, _, _ in parts)))
+        captures.append(reduce(join_captures, (capture for capture, _, _ in parts)))
         joined, repeated = _join_parts([_flows_of(records, port) for _, _, records in parts])
         flows += joined
         doubts += _doubts(port, captures[-1], len(parts), repeated)
@@ -66,7 +66,7 @@ def _added(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + two.get(name, 0) for name in {**one, **two}}
 
 
-def _join_captures(one: Capture, two: Capture) -> Capture:
+def join_captures(one: Capture, two: Capture) -> Capture:
     """Counts of the same port, added up."""
     times = [each for each in (one, two) if each.packets]
     return Capture(

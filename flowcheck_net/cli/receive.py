@@ -1,0 +1,254 @@
+"""``flowcheck-net receive``: mirrored packets to records while they arrive."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from flowcheck_net.cli.records_output import summary, write_any
+from flowcheck_net.cli.replay import GreType
+
+if TYPE_CHECKING:
+    from flowcheck_net.ids import CapturePort
+    from flowcheck_net.receive.receiver_config import Plan
+    from flowcheck_net.receive.receiver_device import Port
+    from flowcheck_net.receive.receiver_run import Run
+
+_RDMA_MTU = 4096
+"""The largest there is, where no plan says."""
+_AROUND_PAYLOAD = 160
+"""IPv6, UDP, BTH, RETH, immediate, ICRC (92 bytes), and an outer IPv4, GRE, ERSPAN and Ethernet header with tags."""
+_INTERRUPTED = 130  # 128 + SIGINT
+
+
+@click.command("receive")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The plan: which capture ports are this node's.",
+)
+@click.option("--node", help="This checkpoint node, as the plan calls it.")
+@click.option(
+    "--port",
+    "named",
+    multiple=True,
+    metavar="NAME=DEVICE",
+    help="Where a capture port's packets come from. May be repeated.",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the records to this file: as JSON where its name ends in .json, else in the quick binary form.",
+)
+@click.option(
+    "--mtu",
+    type=click.IntRange(64, 65000),
+    help="The largest IP packet that comes.  [default: by the plan's RDMA MTU, or 4256]",
+)
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Queues of a port, by RSS on addresses where it can; each has a core.",
+)
+@click.option(
+    "--descriptors",
+    type=click.IntRange(64, 32768),
+    default=4096,
+    show_default=True,
+    help="Packets that each queue holds at most.",
+)
+@click.option("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End after so long.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End when no packet has come for so long.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.05, 3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Finished messages are written so often.",
+)
+@click.option(
+    "--hugepages/--no-hugepages",
+    "hugepages",
+    default=None,
+    help="Insist on hugepages, or do without.  [default: where enough are free]",
+)
+@click.option("--check-icrc", is_flag=True, help="Compute the ICRC of RoCEv2 packets; wrong ones belong to no flow.")
+@click.option(
+    "--gre-type", "gre_types", multiple=True, type=GreType(), help="One more GRE protocol type of mirrored frames."
+)
+@click.option(
+    "--trimmed-dscp", type=click.IntRange(1, 63), help="DSCP by which switches mark packets whose payload they cut off."
+)
+@click.option("--recover", is_flag=True, help="Receive nothing: make records of what a receiver left behind.")
+def command(
+    plan_file: Path | None,
+    node: str | None,
+    named: tuple[str, ...],
+    output: Path,
+    mtu: int | None,
+    queues: int,
+    descriptors: int,
+    duration: float | None,
+    idle: float | None,
+    interval: float,
+    gre_types: tuple[int, ...],
+    trimmed_dscp: int | None,
+    *,
+    hugepages: bool | None,
+    check_icrc: bool,
+    recover: bool,
+) -> None:
+    """Count mirrored RoCEv2 packets as they arrive, and write records when told to end (Ctrl-C, SIGTERM).
+
+    The plan says which capture ports this node has; --port says where each is: a PCI address, af_packet:INTERFACE,
+    af_xdp:INTERFACE, pcap:FILE, memif:SOCKET, or a DPDK virtual device with its arguments. NAME is the plan's
+    (ckpt0:cap0), or its last part (cap0). Without --plan the names are yours.
+
+    Every worker polls one queue on a core of its own. What is known to be lost stands in the records and in the
+    table; a device that does not count its losses is unknown, never 0. A receiver that dies is started again. What
+    it had finished is kept, in OUTPUT.spool until the records are written; --recover makes records of a folder that
+    was left (docs/receiver.md).
+
+    \b
+    Examples:
+      flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 -o records.fcr
+      flowcheck-net receive --port mon=af_packet:eth1 --duration 60 -o records.fcr
+      flowcheck-net receive --port mon=pcap:mirror.pcap --idle 1 -o records.fcr
+      flowcheck-net receive --recover -o records.fcr
+    """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.receive.native import Settings
+    from flowcheck_net.receive.receiver_config import Plan
+    from flowcheck_net.receive.receiver_run import spool_folder
+
+    if recover:
+        if plan_file or node or named:
+            raise click.UsageError("--recover receives nothing: it goes with -o only")
+        with spool_folder(output, recover=True) as folder:
+            _write(folder, output, ())
+        return
+    if bool(plan_file) != bool(node):
+        raise click.UsageError("--plan and --node go together")
+    wanted, plan_mtu = _planned(plan_file, node) if plan_file and node else ((), _RDMA_MTU)
+    ports = _ports(wanted, named, mtu or plan_mtu + _AROUND_PAYLOAD, queues, descriptors)
+    settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
+    plan = Plan(ports, settings, round(interval * 1000), hugepages)
+    with spool_folder(output) as folder:
+        _receive(plan, folder, output, duration, idle)
+
+
+def _planned(plan_file: Path, node: str) -> "tuple[tuple[CapturePort, ...], int]":
+    """The capture ports of a node, sorted, and the RDMA MTU of the plan's job."""
+    from flowcheck_net.cli.inputs import read_plan
+    from flowcheck_net.errors import PlanError
+
+    plan = read_plan(plan_file)
+    found = tuple(sorted({planned.capture for planned in plan.sessions if planned.capture.partition(":")[0] == node}))
+    if not found:
+        nodes = sorted({planned.capture.partition(":")[0] for planned in plan.sessions})
+        raise PlanError(f"{plan_file} mirrors nothing to a node {node!r}", hint=f"its nodes are {', '.join(nodes)}")
+    return found, plan.job.wire.mtu
+
+
+def _ports(
+    wanted: "Sequence[CapturePort]", named: Sequence[str], mtu: int, queues: int, descriptors: int
+) -> "tuple[Port, ...]":
+    from flowcheck_net.ids import CapturePort
+    from flowcheck_net.receive.receiver_device import Port, device_of
+
+    devices: dict[CapturePort, str] = {}
+    for option in named:
+        name, equals, device = option.partition("=")
+        if not equals or not name or not device:
+            raise click.BadParameter(f"{option!r} is not NAME=DEVICE", param_hint="--port")
+        port = _full_name(name, wanted)
+        if port in devices:
+            raise click.BadParameter(f"{port} has two devices", param_hint="--port")
+        devices[port] = device
+    missing = [port for port in wanted if port not in devices]
+    if missing or not devices:
+        listed = " ".join(f"--port {port}=DEVICE" for port in missing or [CapturePort("NAME")])
+        raise click.UsageError(f"no device is given for {', '.join(missing) or 'any capture port'}: add {listed}")
+    return tuple(
+        Port(name, device_of(text, number, mtu), mtu, queues, descriptors)
+        for number, (name, text) in enumerate(sorted(devices.items()))
+    )
+
+
+def _full_name(name: str, wanted: "Sequence[CapturePort]") -> "CapturePort":
+    from flowcheck_net.ids import CapturePort
+
+    if not wanted:
+        return CapturePort(name)
+    for port in wanted:
+        if name in (port, port.partition(":")[2]):
+            return port
+    raise click.BadParameter(
+        f"the plan gives this node no capture port {name!r}; it has {', '.join(wanted)}", param_hint="--port"
+    )
+
+
+def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, idle: float | None) -> None:
+    from flowcheck_net.cli.receive_table import live_table
+    from flowcheck_net.errors import ReceiveError
+    from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, watch
+
+    run = Run(plan, folder)
+    try:
+        with _ended_by_signals(run), live_table() as show:
+            last = watch(run, duration_s=duration, idle_s=idle, show=show)
+    except ReceiveError:
+        if not any(folder.glob("*.spool")):
+            clear(folder)  # nothing was received
+        raise
+    _write(folder, output, run.deaths)
+    for doubt in unknown_loss(last.ports) if last else ():
+        click.echo(doubt, err=True)
+    if run.deaths:
+        raise ReceiveError(
+            f"the receiver died {len(run.deaths)} times: {run.deaths[-1]}",
+            hint="the records hold what it had finished and written, and say so",
+        )
+
+
+def _write(folder: Path, output: Path, deaths: Sequence[str]) -> None:
+    """The records of a folder to their place, and the folder away."""
+    from flowcheck_net.receive.receiver_run import clear, records_of
+
+    records = records_of(folder, deaths)
+    write_any(output, records)
+    clear(folder)
+    click.echo(f"{output}: {summary(records)}")
+    for warning in records.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+@contextmanager
+def _ended_by_signals(run: "Run") -> Iterator[None]:
+    """SIGINT and SIGTERM end the receiver with its records; the second one ends this program."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in kept:
+            signal.signal(each, signal.default_int_handler)
+        run.stop()
+
+    kept = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

@@ -1,0 +1,82 @@
+"""The live table of ``flowcheck-net receive``: on a terminal only."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from flowcheck_net.cli.output import console, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flowcheck_net.receive.receiver import PortStatus, Status
+
+_NUMBERS = ("packets", "packets/s", "Gbit/s", "RoCEv2", "flows", "lost", "queue", "last packet")
+
+
+@contextmanager
+def live_table() -> "Iterator[Callable[[Status], None]]":
+    """What shows a status: a table that stays; where standard error is no terminal, a line at each start."""
+    if not sys.stderr.isatty():
+        yield _say_start
+        return
+    from rich.live import Live
+
+    before: tuple[float, Status] | None = None
+    with Live(console=console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(status: "Status") -> None:
+            nonlocal before
+            now = time.monotonic()
+            live.update(status_table(status, *(_since(before, now))), refresh=True)
+            before = now, status
+
+        yield show
+
+
+def _say_start(status: "Status") -> None:
+    """For scripts, which wait for it before they send."""
+    if status.event == "started":
+        click.echo(f"receiving: {', '.join(f'{port.name} ({port.driver})' for port in status.ports)}", err=True)
+
+
+def _since(before: "tuple[float, Status] | None", now: float) -> "tuple[Status | None, float]":
+    return (None, 0.0) if before is None else (before[1], now - before[0])
+
+
+def status_table(status: "Status", before: "Status | None", seconds: float) -> "Table":
+    """One line a port; rates since the status before."""
+    shown = table("receiving; Ctrl-C ends with records", "capture port", *_NUMBERS, numbers=_NUMBERS)
+    for number, port in enumerate(status.ports):
+        shown.add_row(*_row(port, before.ports[number] if before else None, seconds))
+    return shown
+
+
+def _row(port: "PortStatus", before: "PortStatus | None", seconds: float) -> tuple[str, ...]:
+    packet_rate = bit_rate = ""
+    if before is not None and seconds > 0 and port.packets >= before.packets:
+        packet_rate = f"{(port.packets - before.packets) / seconds:,.0f}"
+        bit_rate = f"{(port.bytes - before.bytes) * 8 / seconds / 1e9:.3f}"
+    fills = [f"{queue.fill_most}/{queue.descriptors}" for queue in port.queues if queue.fill_most is not None]
+    return (
+        port.name,
+        f"{port.packets:,}",
+        packet_rate,
+        bit_rate,
+        f"{port.rocev2:,}",
+        f"{sum(queue.flows for queue in port.queues):,}",
+        "unknown" if port.dropped is None else f"{port.dropped:,}",
+        ", ".join(fills) or "unknown",
+        _ago(port.last_time),
+    )
+
+
+def _ago(time_ns: int) -> str:
+    if time_ns == 0:
+        return "none"
+    seconds = time.time() - time_ns / 1e9
+    return f"{seconds:,.1f} s ago" if seconds >= 0 else "now"

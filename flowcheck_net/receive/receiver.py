@@ -1,0 +1,215 @@
+"""Starts, watches and ends the receiver's C program (receiver/app), which says one JSON object a line."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+from flowcheck_net.errors import ReceiveError
+from flowcheck_net.ids import CapturePort
+from flowcheck_net.receive.receiver_config import Plan, config_text, free_hugepages_mb
+
+PROGRAM = "flowcheck-receiver"
+_PATIENCE_S = 60
+"""How long the receiver may take to write what it has when it is told to end."""
+_LOG_LINES = 4
+_HINTS = {
+    "mtu": "give the largest IP packet that can come with --mtu",
+    "memory": "use fewer --descriptors or --queues, a smaller --mtu, or more memory (hugepages: vm.nr_hugepages)",
+    "no-device": "see the log below; `dpdk-devbind.py --status-dev net` lists what DPDK can use",
+    "lcores": "use fewer --queues",
+    "spool": "make room on the disk, or choose another place with -o",
+}
+_LOG_HINTS = (
+    (r"hugepage|Cannot get hugepage", "`sysctl -w vm.nr_hugepages=512` as root, or virtual devices, which do without"),
+    (
+        r"[Dd]evice or resource busy|EBUSY|already in use",
+        "another program holds the port: end it, or choose another port",
+    ),
+    (
+        r"[Pp]ermission denied|[Oo]peration not permitted|EPERM",
+        "run as root, or with CAP_NET_RAW, CAP_NET_ADMIN and CAP_IPC_LOCK",
+    ),
+    (
+        r"Cannot create lock|primary process",
+        "another DPDK program runs under this name: end it; a lock of one that is gone is no hindrance",
+    ),
+    (
+        r"failed to initialize .* device|Failed to attach|unable to probe",
+        "the arguments of the device do not fit, or its driver is not installed (librte-net-*)",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One queue, which is one worker."""
+
+    packets: int
+    flows: int
+    fill_most: int | None
+    """Most packets that ever waited in it; None: the driver does not say."""
+    descriptors: int
+    segmented: int
+    """Frames longer than a buffer, of which only the first part was looked at."""
+    uncounted: int
+    """Frames for which there was no memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortStatus:
+    """What a capture port has counted so far. None: the device does not say, which is not 0."""
+
+    name: CapturePort
+    driver: str
+    packets: int
+    bytes: int
+    rocev2: int
+    last_time: int
+    dropped: int | None
+    counters: dict[str, int | None]
+    """device_packets, imissed, ierrors, rx_nombuf."""
+    extended: dict[str, int]
+    """Extended counters of the device; only when the receiver has stopped."""
+    queues: tuple[QueueStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the receiver said last."""
+
+    event: str
+    """``started``, ``status``, ``stopped``."""
+    ports: tuple[PortStatus, ...]
+
+
+def program() -> Path:
+    """The receiver; ReceiveError where this build has none."""
+    place = os.environ.get("FLOWCHECK_RECEIVER")
+    if place:
+        return Path(place)
+    for found in (Path(str(files("flowcheck_net"))) / PROGRAM, _built()):
+        if found.is_file():
+            return found
+    raise ReceiveError(
+        "this build has no receiver: DPDK was not there when it was made",
+        hint="`apt-get install libdpdk-dev dpdk pkg-config`, then build again (`make clean setup`)",
+    )
+
+
+def _built() -> Path:
+    """In a checkout, beside the native module's build."""
+    return Path(__file__).resolve().parents[2] / "build" / "cp311" / "receiver" / "app" / PROGRAM
+
+
+class Receiver:
+    """One life of the receiver: from its start to its end, by signal, fault or death."""
+
+    def __init__(self, plan: Plan, folder: Path, life: int) -> None:
+        """Starts it; ``folder`` holds its configuration, log and spool, numbered by ``life``.
+
+        Raises:
+            ReceiveError: there is no such program, or too few hugepages.
+        """
+        self.spool = folder / f"life-{life}.spool"
+        self._plan = plan
+        self._log = folder / f"life-{life}.log"
+        self._last: dict[str, Any] = {}
+        config = folder / f"life-{life}.conf"
+        command = [str(program()), str(config)]
+        config.write_text(config_text(plan, self.spool, free_hugepages_mb()), encoding="utf-8")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def _output(self) -> IO[bytes]:
+        return cast(IO[bytes], self._process.stdout)
+
+    def stop(self) -> None:
+        """Ask it to end with its records; ``statuses`` then comes to an end."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def statuses(self) -> Iterator[Status]:
+        """What it says, as it says it, until it ends. May be gone on with after an interruption.
+
+        Raises:
+            ReceiveError: it could not start or go on, with the cure.
+        """
+        for line in iter(self._output.readline, b""):
+            said = _parsed(line)
+            if said is None:
+                continue
+            if said["event"] == "error":
+                raise self._fault(said)
+            self._last = said
+            yield self._status(said)
+
+    def died(self) -> str:
+        """After ``statuses`` ended: empty where it ended as it should, else how it died."""
+        code = self._process.wait(_PATIENCE_S)
+        if code == 0 and self._last.get("event") == "stopped":
+            return ""
+        return f"signal {-code}" if code < 0 else f"exit code {code}; {self._log_end()}"
+
+    def _status(self, said: dict[str, Any]) -> Status:
+        ports = zip(self._plan.ports, said["ports"], strict=True)
+        return Status(said["event"], tuple(_port_status(port.name, found) for port, found in ports))
+
+    def _log_text(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def _log_end(self) -> str:
+        return "\n".join(self._log_text().splitlines()[-_LOG_LINES:])
+
+    def _fault(self, said: dict[str, Any]) -> ReceiveError:
+        self._process.wait(_PATIENCE_S)
+        log = self._log_text()
+        hint = _HINTS.get(said["code"]) or next((cure for found, cure in _LOG_HINTS if re.search(found, log)), "")
+        about = f"capture port {said['about']}: " if said["about"] in {port.name for port in self._plan.ports} else ""
+        shown = f"\n{self._log_end()}" if said["code"] in {"eal", "device", "no-device"} else ""
+        return ReceiveError(f"{about}{said['text']}{shown}", hint=hint)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """What was said; None for a line of somebody else's, or one that was cut by a death."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "event" in found else None
+
+
+def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:
+    return PortStatus(
+        name=name,
+        driver=found["driver"],
+        packets=found["packets"],
+        bytes=found["bytes"],
+        rocev2=found["rocev2"],
+        last_time=found["last_time"],
+        dropped=found["dropped"],
+        counters={key: found[key] for key in ("device_packets", "imissed", "ierrors", "rx_nombuf")},
+        extended=found.get("extended", {}),
+        queues=tuple(QueueStatus(**queue) for queue in found["queues"]),
+    )

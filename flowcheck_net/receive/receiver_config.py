@@ -1,0 +1,113 @@
+"""The configuration of the receiver's C program: what it is to do, how much memory and which cores it gets."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flowcheck_net.errors import ReceiveError
+from flowcheck_net.receive.native import Settings
+from flowcheck_net.receive.receiver_device import Port
+
+_SPARE_BUFFERS = 1024
+"""Of each queue, beside its descriptors: in the hands of a worker, its cache and the driver."""
+_BUFFER_HEAD = 448
+"""Bytes of a buffer that are no packet."""
+_BASE_MB = 96
+_MEMINFO = Path("/proc/meminfo")
+_IDLE_US = 50
+"""How long a worker sleeps that finds nothing at a virtual device. Physical ones are polled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the receiver is to run."""
+
+    ports: tuple[Port, ...]
+    settings: Settings
+    interval_ms: int = 1000
+    hugepages: bool | None = None
+    """None: where there are enough of them."""
+
+
+def _memory_mb(ports: Iterable[Port]) -> int:
+    need = sum(port.queues * (port.descriptors + _SPARE_BUFFERS) * (port.mtu + _BUFFER_HEAD) for port in ports)
+    return _BASE_MB + need // (1 << 20) * 5 // 4
+
+
+def free_hugepages_mb(meminfo: Path = _MEMINFO) -> int:
+    """Memory in free hugepages of the usual size."""
+    found = dict(re.findall(r"^(HugePages_Free|Hugepagesize):\s+(\d+)", meminfo.read_text(), re.MULTILINE))
+    return int(found.get("HugePages_Free", 0)) * int(found.get("Hugepagesize", 0)) // 1024
+
+
+def _memory_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
+    """EAL arguments; ReceiveError where hugepages are needed and not there."""
+    need = _memory_mb(plan.ports)
+    physical = [port.device.text for port in plan.ports if port.device.physical]
+    if plan.hugepages is not False and free_mb >= need:
+        return ("--in-memory",)
+    if physical or plan.hugepages:
+        raise ReceiveError(
+            f"{need} MB of hugepages are needed, {free_mb} MB are free",
+            hint=f"`sysctl -w vm.nr_hugepages={need // 2 + 1}` as root (pages of 2 MB)"
+            + ("" if physical else ", or leave out --hugepages: virtual devices do without"),
+        )
+    return ("--no-huge", "--no-shconf", "-m", str(need))
+
+
+def _cores(workers: int) -> str:
+    """The main lcore and one for each worker, over the cores that this process may use."""
+    cores = sorted(os.sched_getaffinity(0))
+    return ",".join(f"{lcore}@{cores[lcore % len(cores)]}" for lcore in range(workers + 1))
+
+
+def eal_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
+    """All arguments of the EAL; raises ReceiveError where there are too few hugepages."""
+    physical = any(port.device.physical for port in plan.ports)
+    devices = [word for port in plan.ports for word in port.device.arguments]
+    return (
+        *_memory_words(plan, free_mb),
+        *(() if physical else ("--no-pci",)),
+        "--no-telemetry",
+        *("--file-prefix", f"flowcheck{os.getpid()}"),
+        *("--lcores", _cores(sum(port.queues for port in plan.ports))),
+        *devices,
+    )
+
+
+def config_text(plan: Plan, spool: Path, free_mb: int) -> str:
+    """The file that receiver/app/config.c reads; raises ReceiveError where there are too few hugepages."""
+    settings = plan.settings
+    physical = any(port.device.physical for port in plan.ports)
+    lines = [
+        f"spool {spool}",
+        f"interval_ms {plan.interval_ms}",
+        f"idle_us {0 if physical else _IDLE_US}",
+        f"check_icrc {int(settings.check_icrc)}",
+        f"trimmed_dscp {settings.trimmed_dscp or 0}",
+        *(f"gre_type {number}" for number in settings.gre_types),
+        *(f"eal {word}" for word in eal_words(plan, free_mb)),
+    ]
+    for port in plan.ports:
+        lines += _port_lines(port)
+    for line in lines:
+        if "\n" in line or len(line.encode()) >= _LONGEST:
+            raise ReceiveError(f"a name is too long, or holds a line end: {line[:80]!r}", hint="choose a shorter one")
+    return "\n".join(lines) + "\n"
+
+
+_LONGEST = 1024
+
+
+def _port_lines(port: Port) -> Sequence[str]:
+    return (
+        f"port {port.name}",
+        f"device {port.device.name}",
+        *((f"interface {port.device.interface}",) if port.device.interface else ()),
+        f"queues {port.queues}",
+        f"mtu {port.mtu}",
+        f"descriptors {port.descriptors}",
+        f"loss {int(port.device.loss)}",
+    )

@@ -1,0 +1,165 @@
+"""A whole run of ``flowcheck-net receive``: lives of the receiver one after another, and the records of all of them."""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from flowcheck_net.errors import OutputError, ReceiveError
+from flowcheck_net.receive.receiver import PortStatus, Receiver, Status
+from flowcheck_net.receive.receiver_config import Plan
+from flowcheck_net.receive.receiver_spool import spool_records
+from flowcheck_net.receive.records import Records
+from flowcheck_net.receive.records_merge import merge
+
+_SOURCES = "sources"
+_SHORT_LIFE_S = 2.0
+"""A receiver that dies sooner after its start is not started again."""
+
+
+@contextmanager
+def spool_folder(output: Path, *, recover: bool = False) -> Iterator[Path]:
+    """The folder beside ``output`` for what the receiver leaves behind; held by one run at a time.
+
+    It is removed by ``clear``, once its records are written.
+
+    Raises:
+        OutputError: another run holds it, or an earlier one left spools there and ``recover`` is not given, or the
+            other way round.
+    """
+    target = Path(os.path.realpath(output))
+    folder = target.with_name(f"{target.name}.spool")
+    if recover and not folder.is_dir():
+        raise OutputError(f"{folder} is not there: no receiver left anything behind for {output}", hint="is -o right?")
+    try:
+        folder.mkdir(exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as fault:
+        raise OutputError(
+            f"{folder} cannot be written: {fault.strerror}", hint="choose another place with -o"
+        ) from fault
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it whenever this process ends
+        except BlockingIOError as fault:
+            raise OutputError(
+                f"another receiver is writing to {output}", hint="end it first, or choose another place with -o"
+            ) from fault
+        if not recover and any(folder.glob("*.spool")):
+            raise OutputError(
+                f"an earlier receiver left {folder} behind",
+                hint=f"`flowcheck-net receive --recover -o {output}` makes records of it; or remove the folder",
+            )
+        yield folder
+
+
+def clear(folder: Path) -> None:
+    """Remove what the records were made of."""
+    shutil.rmtree(folder)
+
+
+class Run:
+    """Lives of one receiver."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._lives = 0
+        self._stopping = False
+        self._receiver: Receiver | None = None
+        self.deaths: list[str] = []
+        (folder / _SOURCES).write_text(
+            "".join(f"{port.name}={port.device.text}\n" for port in plan.ports), encoding="utf-8"
+        )
+
+    def stop(self) -> None:
+        """End with records."""
+        self._stopping = True
+        if self._receiver is not None:
+            self._receiver.stop()
+
+    def statuses(self) -> Iterator[Status]:
+        """What the receiver says, through all its lives.
+
+        Raises:
+            ReceiveError: it cannot start, or it died so soon that another start would not help.
+        """
+        while not self._stopping:
+            began = time.monotonic()
+            with Receiver(self._plan, self._folder, self._lives) as receiver:
+                self._receiver = receiver
+                self._lives += 1
+                yield from receiver.statuses()
+                death = receiver.died()
+            self._receiver = None
+            if not death:
+                return
+            self.deaths.append(death)
+            if any(port.device.ends for port in self._plan.ports):
+                return
+            if time.monotonic() - began < _SHORT_LIFE_S:
+                raise ReceiveError(f"the receiver died at once: {death}", hint="its log is in " + str(self._folder))
+
+
+def records_of(folder: Path, deaths: Sequence[str] = ()) -> Records:
+    """The records of all lives in the folder; messages stay there until they are looked at.
+
+    Raises:
+        ReceiveError: no receiver left anything there, or as ``spool_records`` and ``merge``.
+    """
+    sources = (folder / _SOURCES).read_text(encoding="utf-8").splitlines() if (folder / _SOURCES).exists() else []
+    spools = sorted(folder.glob("life-*.spool"), key=lambda path: int(path.stem.partition("-")[2]))
+    parts = [(path.name, spool_records(path, sources)) for path in spools]
+    if not parts:
+        raise ReceiveError(f"nothing was received: {folder} holds no spool", hint="see the logs there")
+    records = parts[0][1] if len(parts) == 1 else merge(parts)
+    if len(parts) > 1:
+        records = replace(records, warnings=(*records.warnings, *_between(len(parts))))
+    return replace(records, warnings=(*records.warnings, *(f"the receiver died: {death}" for death in deaths)))
+
+
+def _between(lives: int) -> Iterator[str]:
+    yield f"the receiver was started {lives} times: what came while it was down is lost, and how much is not known"
+
+
+def unknown_loss(ports: Sequence[PortStatus]) -> Iterator[str]:
+    """Which ports cannot say what they lost, for a person."""
+    for port in ports:
+        if port.dropped is None:
+            yield (
+                f"capture port {port.name}: {port.driver} does not count what it loses: losses are unknown, not 0; "
+                "only gaps in the sequence numbers show them"
+            )
+
+
+def watch(run: Run, *, duration_s: float | None, idle_s: float | None, show: Callable[[Status], None]) -> Status | None:
+    """Go along with a run to its end; None where it never said anything.
+
+    Args:
+        run: the run.
+        duration_s: stop after so long; None: when told.
+        idle_s: stop when no packet has come for so long; None: never.
+        show: called with everything that the receiver says.
+    """
+    last: Status | None = None
+    began = changed = time.monotonic()
+    packets = -1
+    stopped = False
+    for status in run.statuses():
+        last = status
+        show(status)
+        now = time.monotonic()
+        found = sum(port.packets for port in status.ports)
+        if status.event == "started":
+            began = changed = now if packets < 0 else began
+        if found != packets:
+            packets, changed = found, now
+        over = duration_s is not None and now - began >= duration_s
+        if not stopped and (over or (idle_s is not None and now - changed >= idle_s)):
+            stopped = True
+            run.stop()
+    return last

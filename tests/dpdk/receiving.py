@@ -1,0 +1,135 @@
+"""Helpers of this folder: the command, and records without what a live receiver cannot know."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flowcheck_net.errors import ReceiveError
+from flowcheck_net.receive.receiver import program
+from flowcheck_net.receive.records import Flow, Records
+from flowcheck_net.receive.records_read import read_records
+from tests.netns.veth import PROGRAM, Namespace
+
+SAMPLES = Path(__file__).resolve().parents[2].parent / "shared" / "samples"
+needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="no shared/samples beside the project")
+RECEIVE = (*PROGRAM, "receive")
+
+
+def _missing() -> str:
+    try:
+        program()
+    except ReceiveError as fault:
+        return f"{fault.message}: {fault.hint}"
+    return ""
+
+
+_WHY_NOT = _missing()
+needs_receiver = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT or "not skipped")
+
+
+def receive(output: Path, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    command = [*RECEIVE, *map(str, words), "-o", str(output)]
+    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=120)
+
+
+def refused(tmp_path: Path, *words: str | Path) -> str:
+    """What the command says that cannot start; nothing may be left behind."""
+    output = tmp_path / "refused.fcr"
+    done = receive(output, *words, check=False)
+    assert done.returncode in (2, 3, 9), done.stderr
+    assert not output.exists()
+    assert not list(tmp_path.glob("refused.fcr.spool/*.spool"))
+    return done.stderr
+
+
+class Running:
+    """The command in a namespace, receiving already."""
+
+    def __init__(self, place: Namespace, output: Path, *words: str | Path) -> None:
+        command = place.words(*RECEIVE, *words, "-o", output)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.wait_for_start()
+
+    def wait_for_start(self) -> None:
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert line.startswith("receiving: "), line + self.process.stderr.read()
+
+    def child(self) -> int:
+        """The process that receives."""
+        pid = self.process.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+    def end(self, signal_number: int = signal.SIGINT) -> tuple[int, str, str]:
+        """Exit code and what was said."""
+        self.process.send_signal(signal_number)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+
+def wait_until_idle(pid: int) -> None:
+    """Until the process has used little processor time for a while: what was sent has been counted."""
+    stat = Path(f"/proc/{pid}/stat")
+    before, ticks = -1, os.sysconf("SC_CLK_TCK")
+    while True:
+        spent = sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
+        if before >= 0 and (spent - before) / ticks <= 0.1:
+            return
+        before = spent
+        time.sleep(0.3)
+
+
+def plain(records: Records) -> Records:
+    """Without sources, warnings and drops; times as net_pcap gives them, in whole microseconds."""
+    captures = tuple(
+        replace(each, dropped=None, first_time=_floor(each.first_time), last_time=_floor(each.last_time))
+        for each in records.captures
+    )
+    return Records((), (), captures, tuple(map(_plain_flow, records.flows)))
+
+
+def _floor(time_ns: int) -> int:
+    return time_ns // 1000 * 1000
+
+
+def _plain_flow(flow: Flow) -> Flow:
+    messages = tuple(
+        replace(each, first_time=_floor(each.first_time), last_time=_floor(each.last_time)) for each in flow.messages
+    )
+    return replace(flow, messages=messages)
+
+
+def timeless(records: Records) -> Records:
+    """The same without times."""
+    found = plain(records)
+    captures = tuple(replace(each, first_time=0, last_time=0) for each in found.captures)
+    flows = tuple(
+        replace(flow, messages=tuple(replace(each, first_time=0, last_time=0) for each in flow.messages))
+        for flow in found.flows
+    )
+    return Records((), (), captures, flows)
+
+
+def read(path: Path) -> Records:
+    return read_records(path)
+
+
+def spool_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.spool")
+
+
+def unpacked(source: Path, folder: Path) -> Path:
+    """net_pcap reads no gzip."""
+    import gzip
+
+    target = folder / source.stem
+    with gzip.open(source) as packed, target.open("wb") as plain_file:
+        shutil.copyfileobj(packed, plain_file)
+    return target
