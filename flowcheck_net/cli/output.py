@@ -11,8 +11,8 @@ from typing import IO, Any, cast
 import click
 from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from flowcheck_net.cli.fitting import FittingTable
 from flowcheck_net.errors import OutputError
 
 _WIDTH = 160
@@ -43,9 +43,13 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=cast(IO[str], _Trimmed(stream)), width=_WIDTH, highlight=False)
 
 
-def table(title: str, *columns: str, numbers: Collection[str] = ()) -> Table:
-    """An empty table; the columns in ``numbers`` stand at the right and are never broken."""
-    made = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
+def table(title: str, *columns: str, numbers: Collection[str] = (), keys: int = 1) -> FittingTable:
+    """An empty table; the columns in ``numbers`` stand at the right and are never broken.
+
+    On a terminal that is too narrow for all columns the first ``keys`` are repeated with the rest.
+    """
+    made = FittingTable(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
+    made.keys = keys
     for name in columns:
         right = name in numbers
         made.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")

@@ -200,6 +200,7 @@ def _points(plan: "Plan") -> "Table":
         f"Observation points of {plan.job.name}",
         *("switch", "port", "direction", "shows hops", "session", "capture port", "port load"),
         numbers=("port load",),
+        keys=3,
     )
     shown: dict[str, list[str]] = {}
     for hop in plan.hops:

@@ -36,6 +36,7 @@ def flow_table(records: Records) -> Table:
         *(["capture"] if several else []),
         *("source", "destination", "dest QP", "writes", "messages", "gaps", "missing PSNs", "repeats"),
         numbers=("dest QP", "writes", "messages", "gaps", "repeats"),
+        keys=4 if several else 3,
     )
     for flow in flows:
         lost = sum(gap.packets for gap in flow.gaps)
@@ -52,7 +53,7 @@ def flow_table(records: Records) -> Table:
 
 def counter_table(records: Records) -> Table:
     """Everything counted, by name, without the zeros."""
-    shown = table("Counters", "capture", "counter", "packets", numbers=("packets",))
+    shown = table("Counters", "capture", "counter", "packets", numbers=("packets",), keys=2)
     for capture in records.captures:
         shown.add_row(capture.name, "all frames", str(capture.packets))
         dropped = "unknown" if capture.dropped is None else str(capture.dropped)
@@ -160,12 +161,12 @@ def difference_tables(found: Difference) -> Iterator[Table]:
     if found.captures:
         shown = table("Capture ports", "capture", "counter", "first", "second", numbers=("first", "second"))
         for capture in found.captures:
-            _add_pairs(shown, (capture.name,), capture.only_in, capture.counters)
+            _add_pairs(shown, capture.name, capture.only_in, capture.counters)
         yield shown
     if found.flows:
         shown = table(
             f"Flows: {found.missed:,} packets of the first missed by the second",
-            *("capture", "source", "destination", "dest QP", "counter", "first", "second"),
+            *("flow", "counter", "first", "second"),
             numbers=("first", "second"),
         )
         for flow in found.flows:
@@ -175,16 +176,16 @@ def difference_tables(found: Difference) -> Iterator[Table]:
                 pairs["of them not in the other"] = (flow.loss.lost, flow.loss.added)
             if any(flow.messages):
                 pairs["messages not in the other"] = flow.messages
-            key = (flow.capture, flow.source, flow.destination, f"{flow.dest_qp:#x}")
+            key = f"{flow.capture}: {flow.source} -> {flow.destination} QP {flow.dest_qp:#x}"
             _add_pairs(shown, key, flow.only_in, {**pairs, **flow.counters})
         yield shown
 
 
-def _add_pairs(shown: Table, key: tuple[str, ...], only_in: str, pairs: Mapping[str, Pair]) -> None:
+def _add_pairs(shown: Table, key: str, only_in: str, pairs: Mapping[str, Pair]) -> None:
     """Rows of one thing, named in the first of them."""
     if only_in:
-        shown.add_row(*key, f"only in the {only_in}", "", "")
-        key = ("",) * len(key)
+        shown.add_row(key, f"only in the {only_in}", "", "")
+        key = ""
     for name, (first, second) in pairs.items():
-        shown.add_row(*key, name, _unknown(first), _unknown(second))
-        key = ("",) * len(key)
+        shown.add_row(key, name, _unknown(first), _unknown(second))
+        key = ""

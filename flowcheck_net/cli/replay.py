@@ -325,6 +325,7 @@ def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
         f"{total} copies lost on the way",
         *("source", "destination", "dest QP", "before", "after", "lost", "added", "lost PSNs"),
         numbers=("dest QP", "before", "after", "lost", "added"),
+        keys=3,
     )
     for loss in losses:
         if not loss.after:

@@ -200,6 +200,7 @@ def _show(report: "SendReport") -> None:
         f"{report.packets:,} packets sent" + (", then interrupted" if report.interrupted else ""),
         *("from", "to", "packets", "bytes", "seconds", "packets/s", "Gbit/s", "late: median", "p99", "max"),
         numbers=("packets", "bytes", "seconds", "packets/s", "Gbit/s", "late: median", "p99", "max"),
+        keys=2,
     )
     for source in report.sources:
         shown.add_row(*_row(source))
