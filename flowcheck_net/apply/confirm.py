@@ -12,7 +12,7 @@ from flowcheck_net.apply.compare import differences, sentence
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach
 from flowcheck_net.apply.rollback import RollbackReport, undo_run
-from flowcheck_net.apply.run import Run, SwitchResult
+from flowcheck_net.apply.run import Run, RunResult, SwitchResult
 from flowcheck_net.apply.survey import read_all
 from flowcheck_net.errors import Drift, JournalError, RolledBack, StalePlan
 
@@ -51,14 +51,14 @@ def confirm(journal: Journal, job: str, digest: str, reach: Reach, clock: Clock 
     Raises:
         JournalError: nothing awaits confirmation, the run is still open, or another change is under way.
         StalePlan: what awaits confirmation is another plan.
-        RolledBack: it is too late; the run is being undone.
+        RolledBack: it is too late; the run is being undone, or was undone already.
         ConnectError: a switch cannot be read.
         Drift: somebody changed our sessions since; nothing was written, and the run stays unconfirmed.
     """
     with journal.exclusive():
         run = journal.unconfirmed()
         if run is None or run.job != job:
-            raise JournalError(f"nothing of job {job} awaits a confirmation", hint="`flowcheck-net verify PLAN`")
+            raise _nothing_to_confirm(journal.last_run(job), job)
         if run.plan_digest != digest:
             raise StalePlan(
                 f"{run} applied plan {run.plan_digest[:12]}, this one is {digest[:12]}",
@@ -73,6 +73,20 @@ def confirm(journal: Journal, job: str, digest: str, reach: Reach, clock: Clock 
         journal.confirm(run.id)
         reach.tell(Event(None, "confirmed", f"{run} stays; every switch was read back as it left them"))
         return run
+
+
+def _nothing_to_confirm(last: Run | None, job: str) -> JournalError | RolledBack:
+    """What became of the last change that wanted a confirmation, rather than only that there is none."""
+    if last is not None and last.confirm_by is not None and last.result is RunResult.ROLLED_BACK:
+        return RolledBack(f"{last} was not confirmed by {last.deadline}, and is undone already", hint="apply again")
+    if last is not None and last.confirmed is not None:
+        return JournalError(
+            f"{last} is confirmed already, at {last.confirmed}", hint="`flowcheck-net verify PLAN` reads it back"
+        )
+    return JournalError(
+        f"nothing of job {job} awaits a confirmation",
+        hint="only a change made with `apply --confirm-within` does; is this its --state-dir?",
+    )
 
 
 def _changed_since(run: Run, reach: Reach) -> str:

@@ -54,6 +54,10 @@ class Span:
     def __str__(self) -> str:
         return f"{self.low}" if self.low == self.high else f"{self.low} to {self.high}"
 
+    def of(self, one: str, many: str) -> str:
+        """With what was counted: ``1 copy``, ``1 to 2 copies``."""
+        return f"{self} {one if self.high == 1 and self.low == 1 else many}"
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -113,12 +117,13 @@ def _judge_part(planned: PlannedSession, part: Sequence[MirrorSource], window: W
 
 def _verdict(session: MirrorSession, copies: Span, packets: Span | None) -> tuple[Effect, str]:
     if packets is None:
-        return Effect.ACCEPTED, f"{copies} copies counted; the switch does not count what passes the port"
-    counted = f"{copies} copies of {packets} packets"
+        return Effect.ACCEPTED, f"{copies.of('copy', 'copies')} counted; the switch does not count what passes the port"
+    counted = f"{copies.of('copy', 'copies')} of {packets.of('packet', 'packets')}"
     if copies.low > packets.high:
         return Effect.TOO_MANY, counted
     if session.filters:
-        return Effect.ACCEPTED, f"{copies} copies counted; how many of {packets} packets pass the filter is not known"
+        seen = f"{copies.of('copy', 'copies')} counted"
+        return Effect.ACCEPTED, f"{seen}; how many of {packets} packets pass the filter is not known"
     if not packets.high:
         return Effect.ACCEPTED, "no packet passed while we counted"
     if not copies.high and packets.low:

@@ -112,5 +112,7 @@ def _show_switch(switch: SwitchVerdict) -> None:
         styled(f"  {'incomplete' if remark.kind.incomplete else 'in doubt'}: {text}", "red")
     for count in switch.counts:
         sources = " ".join(f"{s.port}:{s.direction}" for s in count.session.sources)
-        packets = "packets unknown" if count.packets is None else f"{count.packets} packets mirrored"
+        packets = "packets unknown"
+        if count.packets is not None:
+            packets = f"{counted(count.packets, 'packet', 'packets')} mirrored"
         styled(f"  {count.session.name}: {sources} -> {count.session.destination}: {packets}")

@@ -98,6 +98,8 @@ def command(
 
 
 def _tell(look: "Look", *, as_json: bool) -> None:
+    from flowcheck_net.apply.reach import counted
+
     now = datetime.now(UTC).isoformat(timespec="seconds")
     events = [*(("began", c) for c in look.began), *(("over", c) for c in look.over)]
     for state, condition in events:
@@ -107,7 +109,7 @@ def _tell(look: "Look", *, as_json: bool) -> None:
         else:
             styled(f"{now} {state}: {condition}", "green" if state == "over" else "red")
     if not as_json and not events and not look.standing:
-        styled(f"{now} as planned: {len(look.working)} switches read")
+        styled(f"{now} as planned: {counted(len(look.working), 'switch', 'switches')} read")
 
 
 def _tell_plan(plan: "Plan", made: "tuple[Path, Plan] | str", plan_file: Path, *, as_json: bool) -> None:

@@ -71,7 +71,7 @@ def test_a_confirmed_change_stays(bed: Bed):
     bed.next_start(later=301)
     assert bed.owned() == PLANNED_STATE
     assert bed.journal.unconfirmed() is None
-    with pytest.raises(JournalError, match="nothing of job gpt awaits"):
+    with pytest.raises(JournalError, match=r"run 2 of job gpt.* is confirmed already"):
         bed.confirm()
 
 
@@ -93,6 +93,12 @@ def test_nothing_else_begins_before_it_is_settled(bed: Bed):
     assert bed.owned() == FORMER_STATE
     apply_plan(PLAN, "d1", bed.journal, bed.fabric.reach())
     assert bed.journal.unconfirmed() is None
+
+
+def test_who_comes_after_the_guardian_learns_that_the_change_was_undone(bed: Bed):
+    bed.next_start(later=301)
+    with pytest.raises(RolledBack, match=r"run 2 of job gpt.* was not confirmed by 20.*, and is undone already"):
+        bed.confirm()
 
 
 def test_too_late_is_refused(bed: Bed):
