@@ -135,7 +135,8 @@ class _Run:
         return Written(number, directory, judged.verdict, not why, why, missing, others)
 
     def _missing(self, missing: Mapping[str, int]) -> list[str]:
-        found = [f"{group}: the data of {count} packets were never observed" for group, count in missing.items()]
+        packets = {group: f"{count} packet{'s' * (count != 1)}" for group, count in missing.items()}
+        found = [f"{group}: the data of {which} were never observed" for group, which in packets.items()]
         return [*found, *(f"not followed: {doubt}" for doubt in self.found.doubts)] if found else []
 
     def _unproven(self, number: int, publishable: bool, verdict: Verdict) -> list[str]:

@@ -27,11 +27,12 @@ def write_any(output: Path, records: "Records") -> None:
 
 def summary(records: "Records") -> str:
     """What there is, without the time that tables cost."""
+    from flowcheck_net.receive.replay_chain import count
+
     packets = sum(capture.packets for capture in records.captures)
     missing = sum(each.packets for flow in records.flows for each in flow.missing)
     messages = sum(len(flow.messages) for flow in records.flows)
-    ports = len(records.captures)
     return (
-        f"{packets:,} packets at {ports} capture port{'s' if ports != 1 else ''}: {len(records.flows):,} flows, "
-        f"{messages:,} messages, {missing:,} packets missing"
+        f"{count(packets, 'packet')} at {count(len(records.captures), 'capture port')}: "
+        f"{count(len(records.flows), 'flow')}, {count(messages, 'message')}, {count(missing, 'packet')} missing"
     )

@@ -28,13 +28,13 @@ def _connections(learned: Learned, sources: tuple[str, ...]) -> Iterator[str]:
     for hop in learned.hops:
         yield f"# {hop.ends[0]} -> {hop.ends[1]}: {_count(hop.iterations, 'iteration')} of an all-reduce"
         for number, (channel, pattern) in enumerate(zip(hop.channels, hop.patterns, strict=True)):
-            yield f"#   channel {number}, {_form(channel, hop.protocol)}: messages of {_sizes(pattern)} B"
+            yield f"#   channel {number}, {_form(channel, hop.protocol)}: messages of {_sizes(pattern)}"
         if hop.by_pauses:
             yield "#   these sizes repeat sooner than the pauses: how many all-reduces an iteration has rests on pauses"
     for other in learned.others:
         yield f"# {other.source} -> {other.destination}: no all-reduce of a ring was found"
         form, count = _form(other, protocols_of([other])[0]), _count(len(other.wholes), "message")
-        yield f"#   {form}: {count} of {_sizes(other.sizes)} B"
+        yield f"#   {form}: {count} of {_sizes(other.sizes)}"
 
 
 def _count(number: int, what: str) -> str:
@@ -43,7 +43,7 @@ def _count(number: int, what: str) -> str:
 
 def _sizes(sizes: tuple[int, ...]) -> str:
     more = len(sizes) - _SHOWN
-    return ", ".join(map(str, sizes[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(str, sizes[:_SHOWN])) + " B" + (f", and {more} more" if more > 0 else "")
 
 
 def _form(channel: Connection, protocol: Protocol) -> str:

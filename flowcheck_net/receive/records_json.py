@@ -68,7 +68,7 @@ def _messages(messages: Iterable[Message]) -> list[dict[str, int | None]]:
 
 
 def _decode(document: Any) -> Records:  # noqa: ANN401 - any JSON value
-    if type(document) is not dict or "version" not in document or "digest" not in document:
+    if type(document) is not dict or not document.keys() >= {"version", "digest", "captures"}:
         raise Unfit("this is JSON, but not a records file")
     if type(document["version"]) is not int or document["version"] != RECORDS_VERSION:
         raise Unfit(f"version {document['version']!r:.20}, this program reads version {RECORDS_VERSION}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import pairwise
 
@@ -55,11 +56,20 @@ def _in_order(port: CapturePort, parts: Sequence[tuple[Capture, str, Records]]) 
     for (one, name, _), (two, other, _) in pairwise(seen):
         if two.first_time < one.last_time:
             raise ReceiveError(
-                f"{name} and {other} overlap: capture port {port} is in {name} until {one.last_time} ns and in {other} "
-                f"from {two.first_time} ns",
+                f"{name} and {other} overlap: capture port {port} is in {name} until {_utc(one.last_time)} "
+                f"and in {other} from {_utc(two.first_time)}",
                 hint=_OVERLAP_HINT,
             )
     return ordered
+
+
+def _utc(nanoseconds: int) -> str:
+    """To the nanosecond, for two captures may overlap by less than a calendar's smallest part."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{nanoseconds} ns"
 
 
 def _added(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:

@@ -165,7 +165,8 @@ def _judge(findings: FileFindings, content: Path | Stream, report: FileReport) -
         findings.fatal = f"{findings.path}: the file is empty (0 bytes)"
     elif report.state is FileState.FOREIGN:
         findings.fatal = f"{findings.path}: not a capture file: it begins like neither pcap nor pcapng"
-        findings.hint = _FOREIGN_HINT
+        records = Path(findings.path).suffix == ".fcr"
+        findings.hint = f"`flowcheck-net records show {findings.path}` shows records" if records else _FOREIGN_HINT
     elif report.state in (FileState.TRUNCATED, FileState.CORRUPT):
         word = "truncated" if report.state is FileState.TRUNCATED else "corrupt"
         _partial(findings, f"{word} at byte {report.offset:,} of {report.size:,}{inside}: {report.reason}", report)

@@ -16,6 +16,8 @@ from flowcheck_net.errors import SendError
 # linux/sockios.h, linux/ethtool.h, linux/if.h, linux/if_arp.h
 _SIOCGIFFLAGS, _SIOCGIFMTU, _SIOCGIFHWADDR, _SIOCETHTOOL = 0x8913, 0x8921, 0x8927, 0x8946
 _ETHTOOL_GDRVINFO = 3
+_PROGRAMS = frozenset({"tap", "tun"})
+"""What Linux names as the bus of an interface behind which a program sits."""
 _DRVINFO_BYTES, _BUS_INFO = 196, slice(4 + 3 * 32, 4 + 4 * 32)
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
 _ARPHRD_ETHER, _ARPHRD_LOOPBACK = 1, 772
@@ -97,7 +99,9 @@ def _bus_of(asking: socket.socket, name: str) -> str:
 
 def _doubts(name: str, bus: str) -> tuple[str, ...]:
     found = []
-    if bus:
+    if bus in _PROGRAMS:
+        found.append("is a tap: a program, such as a virtual switch or machine, takes what is sent on it")
+    elif bus:
         found.append(f"is hardware (at {bus})")
     elif _number(_SYS, name) == socket.if_nametoindex(name):
         hardware = behind(name, _SYS)

@@ -274,8 +274,10 @@ def test_the_form_is_told_by_the_first_bytes(tmp_path: Path) -> None:
     assert read_records(path) == golden_records()
     path.write_text(" {}")
     assert holds_records(path)
-    with pytest.raises(RecordsCorrupt, match="not a records file"):
-        read_records(path)
+    for text in (" {}", '{"version": 1, "digest": "", "job": {}}'):  # the second begins like a plan
+        path.write_text(text)
+        with pytest.raises(RecordsCorrupt, match="not a records file"):
+            read_records(path)
     for other in (b"\xff\xfe", b"", b"\x0a\x0d\x0d\x0a"):
         path.write_bytes(other)
         assert not holds_records(path)

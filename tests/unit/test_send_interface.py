@@ -148,6 +148,7 @@ def test_both_doubts_are_told(monkeypatch: pytest.MonkeyPatch, sys: Sys, tmp_pat
     sys.add("vlan7", lower=("eth0",))
     assert send_interface._doubts("eth0", "") == ("is hardware", "carries the default route")
     assert send_interface._doubts("eth0", "0000:00:03.0")[0] == "is hardware (at 0000:00:03.0)"
+    assert send_interface._doubts("l1h1", "tap")[0].startswith("is a tap: a program")
     assert send_interface._doubts("vlan7", "") == ("leads to hardware, eth0",)
     monkeypatch.setattr(socket, "if_nametoindex", lambda _: 99)  # /sys is that of another namespace
     assert send_interface._doubts("vlan7", "") == ()
