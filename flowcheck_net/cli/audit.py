@@ -144,7 +144,9 @@ def _error(report: "AuditReport") -> FlowcheckError | None:
         return CoverageGap(text, hint=hint)
     if report.verdict in (Verdict.UNPLANNED, Verdict.DUPLICATE, Verdict.STALE):
         hint = "compare job.yaml with NCCL's log, and with the messages that the findings name"
-        if report.planned:
+        if not report.iterations:
+            hint = f"do these records belong to this {'plan' if report.planned else 'job'}? Else " + hint
+        elif report.planned:
             hint = "the reasons and findings name the traffic; `flowcheck-net verify` compares switches and plan"
         return Drift(text, hint=hint)
     if report.verdict is Verdict.UNKNOWN:

@@ -53,7 +53,7 @@ def _conclude(out: "Console", report: "CapacityReport") -> None:
     """The answer in a few lines, last, where it is read first on a terminal."""
     share = report.find("recovery", "effective training time")
     training, most = (report.find("iteration rates", name) for name in ("training", "largest rate"))
-    out.print(f"{report.job}: trains {show(training, '1/s')}, can be followed up to {show(most, '1/s')}")
+    out.print(f"{report.job}: trains {_steps(training)} a second, can be followed up to {_steps(most)}")
     out.print(f"effective training time: {'unknown: a backlog grows' if share is None else f'{share:.2%}'}")
     for figure in report.exceeded[:_EXCEEDED_SHOWN]:
         out.print(
@@ -124,4 +124,14 @@ def show(value: float | None, unit: str) -> str:
     for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if unit in ("B", "B/s", "bit/s") and abs(value) >= size:
             return f"{value / size:.4g} {prefix}{unit}"
+    for words, size in (("d", 86400), ("h", 3600)):
+        if unit == "s" and value >= size:
+            return f"{value:.4g} s ({value / size:.3g} {words})"
     return f"{value:.4g} {unit}"
+
+
+def _steps(rate: float | None) -> str:
+    """Steps a second."""
+    if rate is None:
+        return "any number of steps"
+    return f"{rate:,.0f} steps" if rate >= 100 else f"{rate:.4g} step{'' if rate == 1 else 's'}"

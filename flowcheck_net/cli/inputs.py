@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 _FILE = click.Path(path_type=Path)
+_PLAN_HINT = "plans are written by `flowcheck-net plan DIRECTORY -o plan.json`"
 _OPTIONS = (
     click.argument("directory", required=False, type=_FILE),
     click.option("--topology", type=_FILE, help="Topology file, instead of DIRECTORY/topology.yaml."),
@@ -36,6 +37,11 @@ def input_files(
 
     if directory is None and None in (topology, job, policy):
         raise click.UsageError("give DIRECTORY, or all of --topology, --job and --policy")
+    if directory is not None and not directory.is_dir():
+        fault = "is a file" if directory.exists() else "does not exist"
+        raise click.UsageError(
+            f"{directory} {fault}: give the directory that holds topology.yaml, job.yaml and policy.yaml"
+        )
     usual = spec_paths(directory or Path())
     return topology or usual[0], job or usual[1], policy or usual[2]
 
@@ -60,5 +66,7 @@ def _plan_text(path: Path) -> str:
 
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StalePlan(f"{path} cannot be read: {error}", hint="make one with `flowcheck-net plan -o`") from error
+    except UnicodeDecodeError as error:
+        raise StalePlan(f"{path}: not a plan: it is no text", hint=_PLAN_HINT) from error
+    except OSError as error:
+        raise StalePlan(f"{path} cannot be read: {error.strerror}", hint=_PLAN_HINT) from error

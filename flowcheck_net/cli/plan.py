@@ -289,10 +289,10 @@ def _cost_lines(plan: "Plan") -> list[str]:
     switches = f"{cost.switches} switch{'es' if cost.switches != 1 else ''}"
     ways = ", ".join(f"{way.name} {way.ratio:.2f}" for way in strategies(plan))
     return [
-        f"mirrored: {cost.mirrored_bytes:,} bytes a step, {ratio:.2f} for each gradient byte"
+        f"mirrored: {cost.mirrored_bytes:,} payload bytes a step, {ratio:.2f} for each gradient byte"
         f" (one copy and nothing else: {bound(plan.job):.2f}{why.get(protocol, '')})",
         f"by strategy, for each gradient byte: {ways}",
-        f"duplicate: {cost.duplicate_bytes:,} bytes a step (hops seen at more than one point)",
+        f"duplicate: {cost.duplicate_bytes:,} payload bytes a step (hops seen at more than one point)",
         f"programmed: {sessions} on {switches}",
         f"proof: {plan.proof.status}, gap {plan.proof.gap:.2%} ({plan.proof.solver})",
     ]

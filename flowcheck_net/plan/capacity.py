@@ -36,7 +36,13 @@ def state(basis: Basis) -> Iterator[Figure]:
     gradient = basis.plan.cost.gradient_bytes
     yield head.figure("gradient a step", gradient, "B", "sum over groups of bucket elements x size", source)
     mirrored = sum(load.bytes for load in basis.traffic.points.values())
-    yield head.figure("mirrored a step", mirrored, "B", "sum of the observation points", "observation points")
+    yield head.figure(
+        "mirrored a step",
+        mirrored,
+        "B",
+        "sum of the observation points, headers and gaps included",
+        "observation points",
+    )
     yield head.figure("mirrored per gradient byte", mirrored / gradient, "", "mirrored / gradient", "the lines above")
 
 

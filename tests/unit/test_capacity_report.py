@@ -306,7 +306,12 @@ class TestCommand:
     ("number", "unit", "text"),
     [
         *((None, "s", "without bound"), (1234567.0, "", "1,234,567"), (0.51234, "", "0.5123"), (2.5e9, "B", "2.5 GB")),
-        *((999, "bit/s", "999 bit/s"), (11137.5, "s", "1.114e+04 s"), (1e12, "B/s", "1 TB/s"), (0, "1/s", "0 1/s")),
+        *(
+            (999, "bit/s", "999 bit/s"),
+            (11137.5, "s", "1.114e+04 s (3.09 h)"),
+            (1e12, "B/s", "1 TB/s"),
+            (0, "1/s", "0 1/s"),
+        ),
     ],
 )
 def test_numbers_for_people(number, unit, text):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from flowcheck_net.cli.inputs import read_plan
 from flowcheck_net.cli.plan import command, write_plan
-from flowcheck_net.errors import Infeasible, OutputError
+from flowcheck_net.errors import Infeasible, OutputError, StalePlan
 from flowcheck_net.plan.plan import plan_from_json
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "topologies"
@@ -23,13 +24,27 @@ def run(*args: str) -> str:
     return result.stdout
 
 
+@pytest.mark.parametrize("wrong", ["topology.yaml", "elsewhere"])
+def test_what_is_no_directory_is_refused_in_one_sentence(wrong: str) -> None:
+    result = CliRunner().invoke(command, [str(EXAMPLES / "two-host" / wrong)])
+    assert result.exit_code == 2
+    assert "give the directory that holds topology.yaml, job.yaml and policy.yaml" in result.output.replace("\n", " ")
+
+
+def test_a_binary_file_is_no_plan(tmp_path: Path) -> None:
+    path = tmp_path / "records.fcr"
+    path.write_bytes(b"\x89FCR")
+    with pytest.raises(StalePlan, match="not a plan: it is no text"):
+        read_plan(path)
+
+
 def test_the_table_shows_points_coverage_cost_and_proof() -> None:
     text = run(str(EXAMPLES / "two-host"))
     for words in (
         "leaf1    Ethernet1   rx          dp0/0/0      fcn-gpt-dp2-1   ckpt1:cap0     400G of 400G, 100%",
         "dp0/0       2   0 1              1        1   complete",
-        "mirrored: 80,000 bytes a step, 4.00 for each gradient byte (one copy and nothing else: 2.00, as LL sends 2 ",
-        "duplicate: 0 bytes a step",
+        "mirrored: 80,000 payload bytes a step, 4.00 for each gradient byte (one copy and nothing else: 2.00, as LL ",
+        "duplicate: 0 payload bytes a step",
         "2 sessions on 1 switch",
         "proof: optimal, gap 0.00%",
     ):
