@@ -162,9 +162,10 @@ class _Change:
 
     def carry_out(self, targets: Sequence[Target]) -> None:
         """Write to all targets, or undo; returns only where everything is read back as planned."""
-        changing = [t for t in targets if t.steps]
+        # A switch that a crashed write has touched may lack the last touch even where it reads back as planned.
+        changing = [t for t in targets if t.steps or t.address.name in self._touched]
         for target in targets:
-            if not target.steps:
+            if target not in changing:
                 self._journal.settle(self._run, target.address.name, SwitchResult.WRITTEN)
         failures = self._write_all(changing[:1], "canary") or self._write_all(changing[1:], "")
         if failures:
@@ -223,9 +224,16 @@ class _Change:
             if strange := differences(name, self._job, target.actual.foreign, now.foreign):
                 self._foreign.append(f"{name}: {sentence(strange)}")
                 raise StateUnknown(name, f"foreign sessions changed while we wrote: {sentence(strange)}")
+            if fault:
+                self._reach.insist(lambda: self._take_effect(target))
         except DriverError as error:
             self._reach.tell(Event(name, "failed", error.message))
             raise
+
+    def _take_effect(self, target: Target) -> None:
+        """It reads back as planned, but the write did not end well: what it was cut off from is done now."""
+        with self._reach.connect(target.address) as driver:
+            driver.write(())
 
     def _read_after(self, target: Target, fault: DriverError | None) -> SwitchState:
         try:

@@ -81,6 +81,8 @@ def restore(switch: RunSwitch, job: str, reach: Reach, about_to_write: Callable[
             # All that is there is explained by our own steps, so this is the inverse of those that took effect.
             steps = diff(switch.before.owned, found)
             if not steps:
+                if current.in_flight:
+                    driver.write(())
                 return Restored(0, ())
             about_to_write()
             current = replace(switch, statuses=(StepStatus.INTENDED,) * len(switch.steps))

@@ -42,6 +42,9 @@ class Driver(Protocol):
     def write(self, steps: Sequence[Step]) -> None:
         """Make all steps effective, in order.
 
+        Without a step: see to it that what was written before is in effect, where the switch needs a hand for that: the
+        writer of before may have been cut off between the configuration and the hand.
+
         Raises:
             Rejected: nothing was changed. Also for a step on a session that is not ours, before anything is sent, and
                 while another one holds the switch.

@@ -113,6 +113,7 @@ class OvsDriver:
             if not is_owned(step.session.name, self._job):
                 raise Rejected(self._switch, f"{step.session.name} is not a session of job {self._job}")
         if not steps:
+            self._take_effect()
             return
         with nullcontext() if self._holding else self._hold():
             # Guarded by what the caller read on this connection, where it did: it decided by that.
@@ -209,8 +210,7 @@ class OvsDriver:
         try:
             link.await_config(config)
             self._change_rules(change, picture)
-            if link.control and link.version(picture.bridge) < PROMPT:
-                link.control.purge()
+            self._purge(picture.bridge)
         except ConnectError as error:
             raise StateUnknown(self._switch, f"the mirror rows are written, then: {error.message}") from error
         except (Unreachable, Lost, RemoteError) as error:
@@ -232,6 +232,18 @@ class OvsDriver:
             inputs = [p.number for p in ports if p is not None]
             lines += lines_for(session, self._cookie(session.name), inputs, output.number, base)
         return lines
+
+    def _take_effect(self) -> None:
+        try:
+            self._purge(self._link.look().bridge)
+        except (Unreachable, Lost, RemoteError) as error:
+            text = f"flows under way may keep the former mirrors: revalidator/purge failed: {error}"
+            raise StateUnknown(self._switch, text) from error
+
+    def _purge(self, bridge: Bridge) -> None:
+        """Old versions keep the former mirrors in their hot flows."""
+        if self._link.control and self._link.version(bridge) < PROMPT:
+            self._link.control.purge()
 
     def _change_rules(self, change: Change, picture: Picture) -> None:
         """Rules go beside the transaction: where they fail, it is taken back, so that still nothing was changed."""

@@ -51,6 +51,15 @@ def test_foreign_sessions_are_read_as_foreign_even_of_another_flowcheck_job(benc
     assert read(bench) == SwitchState(owned=(), foreign=bench.foreign)
 
 
+def test_a_write_without_steps_changes_nothing(bench: Bench):
+    write(bench, create(a(bench)))
+    before = read(bench)
+    write(bench, [])
+    with bench.open() as driver, driver.hold():
+        driver.write(())
+    assert read(bench) == before
+
+
 def test_ownership_is_by_job(bench: Bench):
     write(bench, create(a(bench)))
     with bench.open(OTHER_JOB) as driver:

@@ -14,14 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from flowcheck_net.apply.engine import apply_plan, resume_plan
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Reach
 from flowcheck_net.apply.rollback import rollback
+from flowcheck_net.drivers.ovs_control import Control
 from flowcheck_net.drivers.ovs_flows import FlowTable
 from flowcheck_net.drivers.ovs_link import Link
+from flowcheck_net.drivers.ovs_rpc import Lost
 from flowcheck_net.drivers.registry import open_driver
+from flowcheck_net.errors import RolledBack
 from flowcheck_net.intent import MirrorSession
+from flowcheck_net.plan.plan import Plan
 from tests.conformance.bench_ovs import add_mirror
 from tests.doubles.switches import plan_for, session
 from tests.netns.ovs_two_leaf import SPARE, TwoLeaves
@@ -40,8 +46,9 @@ PLANNED_STATE = [(PLAIN, FILTERED), (MOVED,)]
 class World:
     """The two leaves, and the engine on them."""
 
-    def __init__(self, leaves: TwoLeaves) -> None:
+    def __init__(self, leaves: TwoLeaves, plan: Plan = PLAN) -> None:
         self._leaves = leaves
+        self._plan = plan
 
     def reach(self, job: str = "gpt") -> Reach:
         lab = self._leaves.lab
@@ -49,14 +56,14 @@ class World:
 
     def apply(self, state: Path) -> None:
         with Journal(state / "journal.sqlite") as journal:
-            apply_plan(PLAN, "d1", journal, self.reach())
+            apply_plan(self._plan, "d1", journal, self.reach())
 
     def resume(self, state: Path) -> None:
         with Journal(state / "journal.sqlite") as journal:
             if journal.open_run():
-                resume_plan(PLAN, "d1", journal, self.reach())
+                resume_plan(self._plan, "d1", journal, self.reach())
             else:
-                apply_plan(PLAN, "d1", journal, self.reach())
+                apply_plan(self._plan, "d1", journal, self.reach())
 
     def undo(self, state: Path) -> None:
         with Journal(state / "journal.sqlite") as journal:
@@ -169,3 +176,56 @@ def test_whatever_a_crash_leaves_is_finished_or_undone(leaves: TwoLeaves, tmp_pa
     assert kills >= (30 if both else 5)
     # The kills fell between the steps: also states that are neither the former nor the planned one were left.
     assert len(seen) >= 3
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_hot_flows_follow_what_a_crash_cut_off(
+    leaves: TwoLeaves, tmp_path: Path, resumed: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Killed between the transaction and the purge: all reads back as planned, and the flows under way know nothing."""
+    # One switch only: any other write of the same ovs-vswitchd would purge for it.
+    world, state = World(leaves, plan_for({"leaf1": [PLAIN]})), tmp_path / "state"
+    leaves.offer("host1", "host2", 5)
+
+    def die(_: Control) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Control, "purge", die)
+        assert killed_at(1000, world.apply, state)
+    assert world.owned() == [(PLAIN,), ()]
+    if not resumed:
+        # The former state is there again, but the flows have taken up the mirror.
+        leaves.lab.appctl("revalidator/purge")
+        leaves.offer("host1", "host2", 5)
+        with monkeypatch.context() as patched:
+            patched.setattr(Control, "purge", die)
+            assert killed_at(1000, world.undo, state)
+        assert world.owned() == [(), ()]
+    (world.resume if resumed else world.undo)(state)
+    with leaves.listening("l1c0") as heard:
+        leaves.offer("host1", "host2", 4)
+        heard["l1c0"].wait_for(4 if resumed else 0)
+        assert heard["l1c0"].count() == (4 if resumed else 0)
+
+
+def test_a_write_that_takes_effect_only_at_the_second_purge_is_a_success_and_one_that_never_does_is_undone(
+    leaves: TwoLeaves, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world, purge, left = World(leaves), Control.purge, [1]
+
+    def failing(control: Control) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise Lost("no reply within 5 s")
+        purge(control)
+
+    monkeypatch.setattr(Control, "purge", failing)
+    world.apply(tmp_path)
+    assert left[0] < 0
+    assert world.owned() == PLANNED_STATE
+    world.undo(tmp_path)
+    left[0] = 4
+    with pytest.raises(RolledBack, match="revalidator/purge failed"):
+        world.apply(tmp_path)
+    assert world.owned() == [(), ()]
