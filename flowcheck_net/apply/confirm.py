@@ -51,7 +51,8 @@ def confirm(journal: Journal, job: str, digest: str, reach: Reach, clock: Clock 
     Raises:
         JournalError: nothing awaits confirmation, the run is still open, or another change is under way.
         StalePlan: what awaits confirmation is another plan.
-        RolledBack: it is too late; the run is being undone, or was undone already.
+        RolledBack: it is too late; the run was undone, now or before.
+        NotRolledBack: it is too late, and it could not be undone.
         ConnectError: a switch cannot be read.
         Drift: somebody changed our sessions since; nothing was written, and the run stays unconfirmed.
     """
@@ -67,6 +68,8 @@ def confirm(journal: Journal, job: str, digest: str, reach: Reach, clock: Clock 
         if run.finished is None:
             raise JournalError(f"{run} was cut off", hint="`flowcheck-net apply PLAN --resume` finishes it first")
         if _overdue(run, clock):
+            reach.tell(Event(None, "overdue", f"{run} was not confirmed by {run.deadline}, and is undone"))
+            undo_run(journal, reach, run)
             raise RolledBack(f"{run} had to be confirmed by {run.deadline}: too late, it is undone", hint="apply again")
         if strange := _changed_since(run, reach):
             raise Drift(strange, hint=f"it is undone at {run.deadline} unless the named sessions are put back before")

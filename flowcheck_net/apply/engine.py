@@ -5,7 +5,8 @@ written to every switch that was touched. What a driver says about a failed writ
 """
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flowcheck_net.apply.compare import differences, sentence
@@ -167,10 +168,11 @@ class _Change:
         for target in targets:
             if target not in changing:
                 self._journal.settle(self._run, target.address.name, SwitchResult.WRITTEN)
-        failures = self._write_all(changing[:1], "canary") or self._write_all(changing[1:], "")
-        if failures:
-            self._undo(failures)
-        self._journal.finish(self._run, RunResult.APPLIED)
+        with left_open(self._reach, self._run):
+            failures = self._write_all(changing[:1], "canary") or self._write_all(changing[1:], "")
+            if failures:
+                self._undo(failures)
+            self._journal.finish(self._run, RunResult.APPLIED)
         done = f"run {self._run}: {counted(len(changing), 'switch', 'switches')} written and read back"
         run = self._journal.run(self._run)
         if run is not None and run.unconfirmed:
@@ -182,7 +184,7 @@ class _Change:
             if not self._stop.is_set():
                 try:
                     self._write(target, remark)
-                except DriverError:
+                except BaseException:
                     self._stop.set()
                     raise
 
@@ -262,6 +264,22 @@ class _Change:
             f"{cause}; every switch is in its former state (run {self._run}, {touches} touched)",
             hint="cure the failure, then apply again",
         )
+
+
+@contextmanager
+def left_open(reach: Reach, run_id: int) -> Iterator[None]:
+    """Say where the switches stand when the journal fails us in the middle of a run, or the user breaks it off."""
+    try:
+        yield
+    except JournalError as error:
+        text, cure = f"{error.message}; nothing more was written", f"{error.hint}; then"
+    except KeyboardInterrupt:
+        text, cure = "broken off", "now"
+    else:
+        return
+    text = f"{text}, and run {run_id} stays open: its switches may be in the former state, the planned one or between"
+    reach.tell(Event(None, "not finished", text))
+    raise NotRolledBack(text, hint=f"{cure} `flowcheck-net rollback` undoes it, `apply PLAN --resume` finishes it")
 
 
 def restore_all(journal: Journal, reach: Reach, run_id: int, job: str, switches: Sequence[RunSwitch]) -> list[str]:

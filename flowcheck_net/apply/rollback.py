@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from flowcheck_net.apply.engine import forget_switches, restore_all
+from flowcheck_net.apply.engine import forget_switches, left_open, restore_all
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach, counted
 from flowcheck_net.apply.run import Run, RunResult, RunSwitch, SwitchResult
@@ -65,13 +65,14 @@ def undo_run(journal: Journal, reach: Reach, run: Run, forget: Collection[Switch
         if strange := meddling(run, switches, reach):
             raise NotRolledBack(strange, hint=_AFTER_MEDDLING)
         journal.reopen(run.id)
-    failures = restore_all(journal, reach, run.id, run.job, switches)
-    if failures:
-        raise NotRolledBack(
-            "; ".join(failures),
-            hint="cure it, then `flowcheck-net rollback` again; a switch that is gone for good: --forget SWITCH",
-        )
-    journal.finish(run.id, RunResult.ROLLED_BACK)
+    with left_open(reach, run.id):
+        failures = restore_all(journal, reach, run.id, run.job, switches)
+        if failures:
+            raise NotRolledBack(
+                "; ".join(failures),
+                hint="cure it, then `flowcheck-net rollback` again; a switch that is gone for good: --forget SWITCH",
+            )
+        journal.finish(run.id, RunResult.ROLLED_BACK)
     reach.tell(Event(None, "rolled back", f"{run} is undone, {counted(len(switches), 'switch', 'switches')} read back"))
     return RollbackReport(run.id, tuple(s.address.name for s in switches))
 

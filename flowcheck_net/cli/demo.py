@@ -90,7 +90,7 @@ def _flowcheck(*words: str, quiet: bool = False, accept: int = 0) -> str:
     click.echo(click.style(f"$ flowcheck-net {shlex.join(words)}", bold=True))
     program = "import sys; from flowcheck_net.cli.main import run; sys.argv[0] = 'flowcheck-net'; run()"
     done = subprocess.run(  # noqa: S603 - our own interpreter and our own words
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", program, *words], capture_output=True, text=True, check=False
     )
     if not quiet:
         click.echo(done.stdout, nl=False)

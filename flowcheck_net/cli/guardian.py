@@ -21,14 +21,18 @@ LOG = "guardian.log"
 
 def start_guardian(state_dir: Path, run_id: int) -> None:
     """Start the process and wait until it watches; raises JournalError where it does not come up."""
-    with (state_dir / LOG).open("ab") as log:
-        process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "flowcheck_net.cli.guardian", str(state_dir.absolute()), str(run_id)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
+    # -P: else Python would look for its modules in the directory where the user happens to be.
+    command = [sys.executable, "-P", "-m", "flowcheck_net.cli.guardian", str(state_dir.absolute()), str(run_id)]
+    try:
+        with (state_dir / LOG).open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - ourselves
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+    except OSError as error:
+        raise JournalError(
+            f"the guardian that would undo an unconfirmed change cannot be started: {error}; nothing was written",
+            hint=f"{state_dir / LOG} must be a file that can be written",
+        ) from error
     # Not the first line only: what Python itself prints at its start is not ours to rule.
     if process.stdout is None or READY not in process.stdout:
         raise JournalError(

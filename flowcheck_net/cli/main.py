@@ -110,6 +110,8 @@ def run() -> None:
 
 
 def _tell(error: FlowcheckError) -> None:
-    click.echo(f"error: {error.message}", err=True)
+    from flowcheck_net.cli.output import shown
+
+    click.echo(shown(f"error: {error.message}"), err=True)
     if error.hint:
-        click.echo(f"what to do: {error.hint}", err=True)
+        click.echo(shown(f"what to do: {error.hint}"), err=True)

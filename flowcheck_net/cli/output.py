@@ -56,6 +56,11 @@ def table(title: str, *columns: str, numbers: Collection[str] = (), keys: int = 
     return made
 
 
+def shown(text: str) -> str:
+    """Text of a switch or file as it may go to a terminal: what would move its cursor or rename it is written out."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def emit_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
     """One JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, sort_keys=True))

@@ -113,6 +113,6 @@ def styled(line: str, style: str = "") -> None:
     """One unwrapped line on standard output, coloured on a terminal unless NO_COLOR is set."""
     from rich.text import Text
 
-    from flowcheck_net.cli.output import console
+    from flowcheck_net.cli.output import console, shown
 
-    console().print(Text(line, style=style), soft_wrap=True)
+    console().print(Text(shown(line), style=style), soft_wrap=True)

@@ -202,3 +202,16 @@ def test_where_each_switch_stands_is_said_in_json(shell: Shell):
     assert json.loads(shell.out)["switches"] == {"leaf1": "undone", "leaf2": "refused"}
     assert shell("apply", str(shell.plan), "--json") == 0
     assert json.loads(shell.out)["switches"] == {"leaf1": "done", "leaf2": "done"}
+
+
+def test_names_of_others_do_not_reach_the_terminal_as_commands(shell: Shell):
+    """A session that somebody called so that its name clears the screen and sets the window's title."""
+    shell.fabric.seed("leaf2", session("span\x1b[2J\x1b]0;all is well\x07\x9b", "Ethernet5:rx", to="Ethernet31"))
+    assert shell("apply", str(shell.plan)) == 5
+    assert "span\\x1b[2J" in shell.err
+    assert shell("apply", str(shell.plan), "--dry-run") == 5
+    shell.fabric.remove("leaf2", "span\x1b[2J\x1b]0;all is well\x07\x9b")
+    shell.fabric.seed("leaf2", session("span\x1b[2J", "Ethernet5:rx", to="Ethernet48"))
+    assert shell("apply", str(shell.plan), "--dry-run") == 0
+    assert "span\\x1b[2J" in shell.out
+    assert "\x1b" not in shell.out + shell.err

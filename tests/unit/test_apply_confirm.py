@@ -101,9 +101,10 @@ def test_who_comes_after_the_guardian_learns_that_the_change_was_undone(bed: Bed
         bed.confirm()
 
 
-def test_too_late_is_refused(bed: Bed):
-    with pytest.raises(RolledBack, match="too late"):
+def test_too_late_is_refused_and_undone_although_the_guardian_is_dead(bed: Bed):
+    with pytest.raises(RolledBack, match="too late, it is undone"):
         bed.confirm(later=301)
+    assert bed.owned() == FORMER_STATE
 
 
 def test_another_plan_cannot_be_confirmed(bed: Bed):
