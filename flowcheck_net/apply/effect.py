@@ -124,6 +124,8 @@ def _verdict(session: MirrorSession, copies: Span, packets: Span | None) -> tupl
     if session.filters:
         seen = f"{copies.of('copy', 'copies')} counted"
         return Effect.ACCEPTED, f"{seen}; how many of {packets} packets pass the filter is not known"
+    if session.windows:
+        return Effect.ACCEPTED, f"{counted}: how many of them are in the message windows the audit tells"
     if not packets.high:
         return Effect.ACCEPTED, "no packet passed while we counted"
     if not copies.high and packets.low:

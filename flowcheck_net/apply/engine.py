@@ -29,7 +29,7 @@ from flowcheck_net.errors import (
 )
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Step, StepKind, SwitchState
-from flowcheck_net.plan.plan import Plan, require_whole_ports
+from flowcheck_net.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,6 @@ def apply_plan(
     Raises:
         JournalError: another run is open, under way or unconfirmed; nothing was changed.
         DriverError: a switch cannot be read, or cannot take its sessions; nothing was changed.
-        PlanError: the plan mirrors message windows.
         RolledBack: a switch failed, all are in their former state.
         NotRolledBack: a switch failed, and the named ones are not in their former state. The run stays open.
     """
@@ -329,7 +328,6 @@ def _bare(error: DriverError) -> str:
 
 
 def _wishes(plan: Plan, journal: Journal, forget: Collection[SwitchName]) -> tuple[Wish, ...]:
-    require_whole_ports(plan, "programming")
     return wishes(plan, journal.leftovers(plan.job.name, [a.name for a in plan.switches]), forget)
 
 

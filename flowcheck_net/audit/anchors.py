@@ -101,7 +101,7 @@ def recovered(expectation: Expectation, sighted: Survey, layout: Layout, iterati
         label, group = hop_label(hop), buffer_of(hop.group)
         seen.setdefault(group, {})[label] = merge(each for _, found in own for each in found)
         if any((hop.group, hop.channel, hop.index, part) in sighted.sightings for part in {m.qp for m in hop.messages}):
-            wanted[label] = (group, merge(whole for whole, _ in own))
+            wanted[label] = (group, merge(whole for whole, _ in own if whole is not None))
     found = []
     for label, (group, whole) in wanted.items():
         others = {other: ranges for other, ranges in seen[group].items() if other != label}
@@ -126,14 +126,14 @@ def _common(one: Ranges, two: Ranges) -> Ranges:
 
 def _units(
     hop: ExpectedHop, sighted: Survey, layout: Layout, iteration: int
-) -> Iterator[tuple[tuple[int, int], Ranges]]:
-    """Of each fully reduced message with data: its units, and those of them that were surely seen on this hop."""
+) -> Iterator[tuple[tuple[int, int] | None, Ranges]]:
+    """Of each fully reduced message with data: the units that must be seen, and those that surely were on this hop."""
     for part in sorted({m.qp for m in hop.messages}):
         key: SlotKey = (hop.group, hop.channel, hop.index, part)
         pattern = pattern_of(hop.messages, (part,), immediates=False)
         found = slot_seen(sighted.sightings.get(key, ()), part, pattern, iteration, Cause.LOST)
-        for row in lengths(hop.messages, part, pattern):
+        for row in lengths(hop, part, pattern):
             if row.message.reduced and row.message.data_bytes and not row.message.closes:
                 unit = layout.place(hop, row.message).unit
                 inside = clip(found.sure, row.first, row.last, shift=unit - row.first)
-                yield (unit, unit + row.message.packets - 1), inside
+                yield (unit, unit + row.message.packets - 1) if row.mirrored else None, inside

@@ -39,6 +39,10 @@ class SlotSeen:
     """False: no iteration was found on this queue pair, or not at a known place."""
     sure: Ranges = ()
     """Offsets seen whole, at a place that is no guess."""
+    beyond: int = 0
+    """Distinct packets outside the message window that the switch copied all the same."""
+    arrivals_beyond: int = 0
+    """Of the arrivals, those outside the message window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,27 @@ class Lengths:
     message: WireMessage
     first: int
     last: int
+    mirrored: bool = True
+    """Must it be seen? False: it is outside the message window of its hop."""
 
 
-def lengths(messages: Sequence[WireMessage], qp: int, pattern: Pattern) -> tuple[Lengths, ...]:
+def lengths(hop: ExpectedHop, qp: int, pattern: Pattern) -> tuple[Lengths, ...]:
     """The messages of queue pair ``qp`` with their packet offsets, ends included."""
-    own = [m for m in messages if m.qp == qp]
-    return tuple(Lengths(m, at, at + m.packets - 1) for m, at in zip(own, pattern.offsets, strict=True))
+    inside = None if hop.window is None else hop.window.inside
+    own = [(m, inside is None or n in inside) for n, m in enumerate(hop.messages) if m.qp == qp]
+    return tuple(
+        Lengths(m, at, at + m.packets - 1, mirrored) for (m, mirrored), at in zip(own, pattern.offsets, strict=True)
+    )
 
 
-def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteration: int, away: Cause) -> SlotSeen:
+def mirrored_offsets(rows: Iterable[Lengths]) -> Ranges:
+    """Offsets of the packets that must be seen."""
+    return merge((row.first, row.last) for row in rows if row.mirrored)
+
+
+def slot_seen(
+    sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteration: int, away: Cause, wanted: Ranges | None = None
+) -> SlotSeen:
     """What was seen of one queue pair in one iteration.
 
     Args:
@@ -65,25 +81,31 @@ def slot_seen(sightings: Sequence[Sighting], qp: int, pattern: Pattern, iteratio
         pattern: What one iteration puts on it.
         iteration: The number asked for.
         away: The cause to state when the iteration is not there at all.
+        wanted: Offsets that must be seen; None: all.
     """
+    wanted = ((0, pattern.span - 1),) if wanted is None else wanted
     placed = [(s, w) for s in sightings if (w := s.window(iteration)) is not None and w.base is not None]
     if not placed:
         qpn = sightings[0].track.flow.dest_qp if sightings else None
-        gone = MissingRange(qp, qpn, None, None, pattern.span, away)
-        return SlotSeen((), (gone,), 0, 0, 0, 0, 0, placed=False)
+        gone = MissingRange(qp, qpn, None, None, size(wanted), away)
+        return SlotSeen((), (gone,) if wanted else (), 0, 0, 0, 0, 0, placed=False)
     parts = [_inside(s, w, pattern) for s, w in placed]
     seen = merge(part for ranges in parts for part in ranges)
-    counted = [_repeats(s, w, pattern) for s, w in placed]
+    counted = [_repeats(s, w, pattern, wanted) for s, w in placed]
+    inside = [_common(ranges, wanted) for ranges in parts]
+    outside = sum(size(ranges) for ranges in parts) - sum(size(ranges) for ranges in inside)
     return SlotSeen(
         seen=seen,
-        missing=tuple(_missing(placed, qp, seen, pattern)),
-        repeats=sum(repeats for repeats, _ in counted),
-        retransmitted=sum(repeats - doubled for repeats, doubled in counted),
-        arrivals=sum(size(ranges) for ranges in parts) + sum(doubled for _, doubled in counted),
+        missing=tuple(_missing(placed, qp, seen, wanted)),
+        repeats=sum(each.extra for each in counted),
+        retransmitted=sum(each.extra - each.doubled for each in counted),
+        arrivals=sum(size(ranges) for ranges in parts) + sum(each.doubled for each in counted),
         ports=len({s.track.flow.capture for s, _ in placed}),
         mismatches=sum(w.conflicts for _, w in placed),
         placed=True,
         sure=merge(r for (s, w), ranges in zip(placed, parts, strict=True) if _proves(s, w) for r in ranges),
+        beyond=size(seen) - size(_common(seen, wanted)),
+        arrivals_beyond=outside + sum(each.doubled_beyond for each in counted),
     )
 
 
@@ -101,20 +123,44 @@ def _inside(sighting: Sighting, window: Window, pattern: Pattern) -> Ranges:
     return clip(sighting.track.flow.seen, base, base + pattern.span - 1, shift=-base)
 
 
-def _repeats(sighting: Sighting, window: Window, pattern: Pattern) -> tuple[int, int]:
-    """Extra arrivals inside the iteration, and how many of them the flow's counters call double mirroring."""
+@dataclass(frozen=True, slots=True)
+class _Repeats:
+    """Extra arrivals inside an iteration at one capture port."""
+
+    extra: int
+    doubled: int
+    """Of them, those that the flow's counters call double mirroring."""
+    doubled_beyond: int
+    """Of these, packets outside the message window."""
+
+
+def _repeats(sighting: Sighting, window: Window, pattern: Pattern, wanted: Ranges) -> _Repeats:
     flow, base = sighting.track.flow, _base(window)
-    extra = sum(copies for position, copies in flow.repeats if base <= position < base + pattern.span)
-    return extra, min(extra, flow.duplicated)
+    own = [(p - base, copies) for p, copies in flow.repeats if base <= p < base + pattern.span]
+    extra = sum(copies for _, copies in own)
+    inside = sum(copies for offset, copies in own if clip(wanted, offset, offset))
+    doubled = min(extra, flow.duplicated)
+    return _Repeats(extra, doubled, doubled - min(inside, doubled))
+
+
+def _common(one: Ranges, two: Ranges) -> Ranges:
+    return merge(r for first, last in one for r in clip(two, first, last))
+
+
+def _surplus(parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]], copies: int) -> int:
+    """Arrivals above the planned copies; what is outside a message window need not come, but no more often either."""
+    inside = sum(part.arrivals - part.arrivals_beyond - copies * (size(part.seen) - part.beyond) for part, _ in parts)
+    beyond = sum(part.arrivals_beyond - copies * part.beyond for part, _ in parts)
+    return max(0, inside) + max(0, beyond)
 
 
 def _missing(
-    placed: Sequence[tuple[Sighting, Window]], qp: int, seen: Ranges, pattern: Pattern
+    placed: Sequence[tuple[Sighting, Window]], qp: int, seen: Ranges, wanted: Ranges
 ) -> Iterable[MissingRange]:
     first = min(s.track.first - _base(w) for s, w in placed)
     last = max(s.track.last - _base(w) for s, w in placed)
     sighting, window = placed[0]
-    for low, high in holes(seen, 0, pattern.span - 1):
+    for low, high in (hole for first_wanted, last_wanted in wanted for hole in holes(seen, first_wanted, last_wanted)):
         cause = Cause.CAPTURE_START if high < first else Cause.CAPTURE_END if low > last else Cause.LOST
         base = _base(window)
         yield MissingRange(
@@ -140,7 +186,6 @@ def hop_result(
     captures: tuple[CapturePort, ...] = tuple(sorted({s.track.flow.capture for s in sightings})) or hop.captures
     watched = planned and bool(hop.captures)
     reduced, partial = _gone(parts)
-    distinct = sum(size(part.seen) for part, _ in parts)
     arrivals = sum(part.arrivals for part, _ in parts)
     copies = hop.copies if watched else max((part.ports for part, _ in parts), default=1)
     return HopResult(
@@ -154,7 +199,7 @@ def hop_result(
         observed=bool(sightings),
         captures=captures,
         qpns=tuple(sorted({s.track.flow.dest_qp for s in sightings})),
-        expected=expected_count(hop.messages),
+        expected=expected_count(hop.mirrored),
         seen=_seen_count(parts, mtu),
         missing_reduced=reduced,
         missing_partial=partial,
@@ -162,7 +207,8 @@ def hop_result(
         raw=arrivals + sum(part.retransmitted for part, _ in parts),
         repeats=sum(part.repeats for part, _ in parts),
         retransmitted=sum(part.retransmitted for part, _ in parts),
-        surplus=max(0, arrivals - max(1, copies) * distinct),
+        surplus=_surplus(parts, max(1, copies)),
+        beyond=sum(part.beyond for part, _ in parts),
         mismatches=sum(part.mismatches for part, _ in parts),
     )
 
@@ -171,7 +217,7 @@ def _gone(parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]]) -> tuple[int, int
     """Packets never seen: of fully reduced chunks, of partial sums."""
     reduced = partial = 0
     for part, table in parts:
-        for row in table if part.missing else ():
+        for row in (r for r in table if r.mirrored) if part.missing else ():
             gone = row.message.packets - size(clip(part.seen, row.first, row.last))
             reduced += gone if row.message.reduced else 0
             partial += 0 if row.message.reduced else gone
@@ -185,10 +231,10 @@ def expected_count(messages: Sequence[WireMessage]) -> Count:
 
 def _seen_count(parts: Sequence[tuple[SlotSeen, Sequence[Lengths]]], mtu: int) -> Count:
     if not any(part.missing for part, _ in parts):
-        return expected_count([row.message for _, table in parts for row in table])
+        return expected_count([row.message for _, table in parts for row in table if row.mirrored])
     messages = packets = payload = 0
     for part, table in parts:
-        for row in table:
+        for row in (r for r in table if r.mirrored):
             inside = clip(part.seen, row.first, row.last)
             count = size(inside)
             packets += count

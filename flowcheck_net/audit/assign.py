@@ -142,7 +142,7 @@ def _named(slot: Slot) -> Qpn | None:
 
 
 def _place_all(slot: Slot, qpn: Qpn, tracks: Sequence[Track], broadcasts: frozenset[int]) -> Assigned:
-    flows = tuple((t, place(t, slot.pattern, broadcasts)) for t in tracks)
+    flows = tuple((t, place(t, slot.pattern, broadcasts, slot.hop.window)) for t in tracks)
     return Assigned(slot, qpn, flows, next((p.ambiguous for _, p in flows if p.ambiguous), ""))
 
 

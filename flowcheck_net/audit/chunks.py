@@ -95,6 +95,6 @@ def _missing(
         data_offset=offset,
         packets=packets,
         missing=packets - seen,
-        carriers=tuple(sorted({c.label for c, _ in where if c.observed})),
-        unobserved=tuple(sorted({c.label for c, _ in where if not c.observed})),
+        carriers=tuple(sorted({c.label for c, row in where if c.observed and row.mirrored})),
+        unobserved=tuple(sorted({c.label for c, row in where if not (c.observed and row.mirrored)})),
     )

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flowcheck_net.audit.arithmetic import Lengths, SlotSeen, absence, hop_result, lengths, slot_seen
+from flowcheck_net.audit.arithmetic import Lengths, SlotSeen, absence, hop_result, lengths, mirrored_offsets, slot_seen
 from flowcheck_net.audit.chunks import Carrier, Union, unite
 from flowcheck_net.audit.copies import Difference, differences
 from flowcheck_net.audit.findings import collect
@@ -18,6 +18,7 @@ from flowcheck_net.audit.result import AuditReport, HopResult, IterationResult, 
 from flowcheck_net.audit.survey import Survey, survey
 from flowcheck_net.audit.unseen import unseen
 from flowcheck_net.audit.verdict import Verdict, worst
+from flowcheck_net.audit.window import window_gaps
 from flowcheck_net.ids import CapturePort, Channel, GroupName
 from flowcheck_net.model.expect import Expectation, ExpectedHop
 from flowcheck_net.receive.records import Capture, Cause, Records
@@ -32,7 +33,7 @@ def audit(expectation: Expectation, records: Records, sighted: Survey | None = N
         sighted: The survey of both, where it was made already.
     """
     sighted = sighted or survey(expectation, records)
-    drops = unexplained_drops(records)
+    drops = unexplained_drops(records, window_gaps(sighted))
     captures = {capture.name: capture for capture in records.captures}
     copies = differences(sighted)
     run = _Run(expectation, captures, sighted, _Alike(sighted), drops, _by_ring(copies))
@@ -94,6 +95,8 @@ class _Table:
     qp: int
     pattern: Pattern
     rows: tuple[Lengths, ...]
+    wanted: Ranges
+    """Offsets that must be seen."""
 
 
 class _Alike:
@@ -195,7 +198,8 @@ class _Ring:
 
     def _seen(self, table: _Table, iteration: int) -> SlotSeen:
         sightings = self.run.sighted.sightings.get(table.key, ())
-        return slot_seen(sightings, table.qp, table.pattern, iteration, self._absence(table, iteration))
+        away = self._absence(table, iteration)
+        return slot_seen(sightings, table.qp, table.pattern, iteration, away, table.wanted)
 
     def _absence(self, table: _Table, iteration: int) -> Cause:
         """Why a queue pair shows nothing of an iteration, judged by when the others show it."""
@@ -246,5 +250,6 @@ def _tables(hop: ExpectedHop) -> tuple[_Table, ...]:
     for part in sorted({m.qp for m in hop.messages}):
         pattern = pattern_of(hop.messages, (part,), immediates=False)
         key = (hop.group, hop.channel, hop.index, part)
-        tables.append(_Table(key, hop, part, pattern, lengths(hop.messages, part, pattern)))
+        rows = lengths(hop, part, pattern)
+        tables.append(_Table(key, hop, part, pattern, rows, mirrored_offsets(rows)))
     return tuple(tables)

@@ -14,6 +14,7 @@ from flowcheck_net.audit.result import FlowResult, FlowUse, RingResult, hop_labe
 from flowcheck_net.audit.survey import Survey
 from flowcheck_net.audit.unseen import changed, sizes
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
+from flowcheck_net.audit.window import window_findings
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.model.job import Wire
 
@@ -32,6 +33,7 @@ def collect(
         *_stale(sighted),
         *_drops(drops),
         *copy_findings(sighted, copies),
+        *window_findings(sighted),
         *_ambiguous(sighted),
         *_placement(sighted),
         *_other(flows),

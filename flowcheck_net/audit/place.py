@@ -15,6 +15,8 @@ from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
 from flowcheck_net.audit.restart import runs
 from flowcheck_net.audit.scan import scan
 from flowcheck_net.audit.settle import settle
+from flowcheck_net.audit.window_place import doubt_of, from_start
+from flowcheck_net.model.expect import HopWindow
 from flowcheck_net.receive.records import Message
 
 
@@ -57,20 +59,18 @@ class Placement:
         return any(w.matches == len(pattern.sizes) for w in self.windows)
 
 
-def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placement:
+def place(track: Track, pattern: Pattern, broadcasts: frozenset[int], window: HopWindow | None = None) -> Placement:
     """Find every iteration of ``pattern`` on a flow.
 
     Args:
         track: The flow.
         pattern: One iteration.
         broadcasts: Sizes of declared messages that may stand between iterations.
+        window: Which of its messages the switch mirrors; None: all.
     """
-    bases, others = scan(track, pattern, broadcasts)
-    ambiguous = ""
-    if pattern.self_similar:
-        bases, ambiguous = settle(track, pattern, bases, others, broadcasts)
-    filled = _with_inferred(track, pattern, bases, others)
-    firm = [base for base in bases if not _weak(track, pattern, base, broadcasts)]
+    bases, others, ambiguous = _find(track, pattern, broadcasts, window)
+    filled = _with_inferred(track, pattern, bases, others, -1 if window is None else window.start)
+    firm = [base for base in bases if window is not None or not _weak(track, pattern, base, broadcasts)]
     confirmed = range(min(firm), max(firm) + 1) if firm else range(0)
     windows = tuple(
         Window(None, 0, 0, None, None)
@@ -83,18 +83,34 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int]) -> Placeme
     return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous)
 
 
+def _find(
+    track: Track, pattern: Pattern, broadcasts: frozenset[int], window: HopWindow | None
+) -> tuple[list[int], list[Message], str]:
+    """Bases in order, the messages outside of their iterations, and why the bases may be others."""
+    if window is not None and (known := from_start(track, pattern, window)) is not None:
+        return *known, ""
+    bases, others = scan(track, pattern, broadcasts)
+    if window is not None:
+        return bases, others, doubt_of(track, pattern, bases)
+    ambiguous = ""
+    if pattern.self_similar:
+        bases, ambiguous = settle(track, pattern, bases, others, broadcasts)
+    return bases, others, ambiguous
+
+
 def _with_inferred(
-    track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message]
+    track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message], start: int
 ) -> tuple[int | None, ...]:
     """Add the iterations of which no message length was seen: between, before and behind the confirmed ones.
 
-    The connections on the queue pair come in order of time.
+    The connections on the queue pair come in order of time. ``start``: no iteration is before it.
     """
     between = merge([(m.position, message_end(m) - 1) for m in others])
     out: list[int | None] = []
     for run in runs(track, pattern, bases):
         before = run[0] - pattern.span
-        if run[0] == bases[0] and track.first < run[0] and not clip(between, before, run[0] - 1) and track.first != 0:
+        earlier = run[0] == bases[0] and track.first < run[0] and run[0] != start
+        if earlier and not clip(between, before, run[0] - 1) and track.first != 0:
             out.extend((before,) if track.allows(pattern, before) else ())
         for base, following in pairwise(run):
             out.append(base)

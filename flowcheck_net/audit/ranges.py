@@ -21,7 +21,8 @@ def clip(ranges: Sequence[tuple[int, int]], first: int, last: int, shift: int = 
     """The part of sorted disjoint ``ranges`` inside [first, last], moved by ``shift``."""
     out: list[tuple[int, int]] = []
     start = max(0, bisect_right(ranges, (first, first)) - 1)
-    for low, high in ranges[start:]:
+    for at in range(start, len(ranges)):  # no slice: there may be a range for each of a million loops
+        low, high = ranges[at]
         if low > last:
             break
         if high >= first:

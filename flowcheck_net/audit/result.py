@@ -76,6 +76,8 @@ class HopResult:
     """Copies above the planned number, retransmissions of the sender not included."""
     mismatches: int
     """Messages whose start or length is not the expected one."""
+    beyond: int = 0
+    """Packets outside the message window that the switch copied all the same: those that it could not place."""
 
     @property
     def complete(self) -> bool:

@@ -95,10 +95,9 @@ def command(
 def _planned(path: Path) -> "tuple[Expectation, Scene]":
     from flowcheck_net.audit.scene import scene_of_plan
     from flowcheck_net.cli.inputs import read_plan
-    from flowcheck_net.plan.plan import expectation, require_whole_ports
+    from flowcheck_net.plan.plan import expectation
 
     plan = read_plan(path)
-    require_whole_ports(plan, "the audit")
     return expectation(plan), scene_of_plan(plan)
 
 

@@ -225,7 +225,7 @@ def _points(plan: "Plan") -> "Table":
 
 def _parts(session: "MirrorSession") -> str:
     counts = [(len(session.filters), "filters"), (len(session.windows), "windows")]
-    words = ", ".join(f"{count} {name}" for count, name in counts if count)
+    words = ", ".join(f"{count} {name}" if count > 1 else f"1 {name[:-1]}" for count, name in counts if count)
     return f" ({words})" if words else ""
 
 

@@ -14,6 +14,22 @@ Observed = Mapping[tuple[GroupName, Channel, int], tuple[tuple[CapturePort, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class HopWindow:
+    """Which messages of a hop its switch mirrors, where it follows the queue pair."""
+
+    period: int
+    """Message ends of a loop; ``low`` to ``high`` (without) of them are mirrored."""
+    low: int
+    high: int
+    start: int
+    """PSN of the first packet of the first iteration: declared broadcasts come before it."""
+    loop: int
+    """Packets of its first loop."""
+    inside: frozenset[int]
+    """Indices of the mirrored messages of an iteration."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedHop:
     """One hop of a ring or tree and what one iteration puts on it."""
 
@@ -33,6 +49,16 @@ class ExpectedHop:
     copies: int
     """Copies of each packet expected at those captures together."""
     messages: tuple[WireMessage, ...]
+    """All that one iteration puts on the hop, mirrored or not: they give a packet its place."""
+    window: HopWindow | None = None
+    """None: every message is mirrored."""
+
+    @property
+    def mirrored(self) -> tuple[WireMessage, ...]:
+        """The messages that must be seen."""
+        if self.window is None:
+            return self.messages
+        return tuple(m for n, m in enumerate(self.messages) if n in self.window.inside)
 
 
 @dataclass(frozen=True, slots=True)

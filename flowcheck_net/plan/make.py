@@ -15,7 +15,7 @@ from flowcheck_net.plan.explain import explain
 from flowcheck_net.plan.plan import Fingerprint, Picture, Plan
 from flowcheck_net.plan.problem import PlanningProblem
 from flowcheck_net.plan.solve import Solved, solve
-from flowcheck_net.plan.windows import LONGEST_PERIOD, MessageWindow, message_windows, rules_at, trimmed
+from flowcheck_net.plan.windows import LONGEST_PERIOD, MessageWindow, message_windows, rules_by_point, trimmed
 from flowcheck_net.spec.base import split_end
 from flowcheck_net.spec.fields import field_digests
 from flowcheck_net.spec.load import Specs, fingerprint
@@ -94,10 +94,11 @@ _NAMED = 6
 
 
 def _with_windows(plan: Plan, windows: tuple[MessageWindow, ...]) -> Plan:
+    told = rules_by_point(plan.job, windows, plan.hops)
     sessions = []
     for planned in plan.sessions:
-        points = {f"{planned.switch}:{s.port}:{s.direction}" for s in planned.session.sources}
-        rules = rules_at(plan.job, windows, plan.hops, points)
+        points = (f"{planned.switch}:{s.port}:{s.direction}" for s in planned.session.sources)
+        rules = tuple(rule for point in points for rule in told.get(point, ()))
         sessions.append(replace(planned, session=replace(planned.session, windows=rules)))
     return replace(plan, windows=windows, sessions=tuple(sessions))
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from flowcheck_net.errors import PlanError, StalePlan
+from flowcheck_net.errors import StalePlan
 from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NodeName, PortName, SwitchName
 from flowcheck_net.intent import Direction, MirrorSession, SwitchAddress
 from flowcheck_net.model.collectives.tree import is_tree
-from flowcheck_net.model.expect import Expectation, expect
+from flowcheck_net.model.expect import Expectation, HopWindow, expect
 from flowcheck_net.model.job import Job, RankPlace, TreeEdge
 from flowcheck_net.plan.codec import Codec, FormError, OtherFormError
 from flowcheck_net.plan.ranges import RULES, check_job, check_sessions
-from flowcheck_net.plan.windows import MessageWindow, rules_at
+from flowcheck_net.plan.windows import MessageWindow, before_first_loop, rules_by_point
 
 if TYPE_CHECKING:
     from flowcheck_net.spec.load import Specs
@@ -231,23 +231,8 @@ def expectation(plan: Plan) -> Expectation:
     return _within_windows(plan, expect(plan.job, observed))
 
 
-def require_whole_ports(plan: Plan, doing: str) -> None:
-    """Refuse a plan with message windows where only whole ports can be handled so far.
-
-    Taken for a whole port, what a window lets through could be placed at the wrong messages and called complete.
-
-    Raises:
-        PlanError: the plan has message windows; ``doing`` says what cannot be done with it.
-    """
-    if plan.windows:
-        raise PlanError(
-            f"the plan mirrors message windows, and {doing} of them is not built yet",
-            hint="plan again with `strategy: port` in the policy",
-        )
-
-
 def _within_windows(plan: Plan, whole: Expectation) -> Expectation:
-    """Of hops with a message window only the messages inside it are expected."""
+    """Of hops with a message window only the messages inside it must be seen."""
     if not plan.windows:
         return whole
     windows = {(window.group, window.channel, window.index): window for window in plan.windows}
@@ -258,7 +243,11 @@ def _within_windows(plan: Plan, whole: Expectation) -> Expectation:
         if window is None:
             hops.append(hop)
         else:
-            hops.append(replace(hop, messages=tuple(m for m in hop.messages if window.holds(m, lane))))
+            inside = frozenset(n for n, m in enumerate(hop.messages) if window.holds(m, lane))
+            start = before_first_loop(plan.job, lane, hop.index).packets
+            first = [m for m in hop.messages if (m.bucket, m.loop) == (hop.messages[0].bucket, hop.messages[0].loop)]
+            loop = sum(m.packets for m in first)
+            hops.append(replace(hop, window=HopWindow(window.period, window.low, window.high, start, loop, inside)))
     return replace(whole, hops=tuple(hops))
 
 
@@ -374,10 +363,12 @@ def _check_windows(plan: Plan) -> None:
         _require(lane is not None and 0 <= window.index < lane.hop_count, f"{name}: no such hop")
         _require(0 <= window.low <= window.high <= window.period, f"{name}: not within its period")
         _require(lane is None or window.qpns == lane.hop_qpns(window.index), f"{name}: the job has other queue pairs")
+    told = rules_by_point(plan.job, plan.windows, plan.hops)
     for planned in plan.sessions:
-        points = {f"{planned.switch}:{s.port}:{s.direction}" for s in planned.session.sources}
-        rules = rules_at(plan.job, plan.windows, plan.hops, points)
-        _require(planned.session.windows == rules, f"plan.sessions: {planned.session.name} has not its message windows")
+        points = (f"{planned.switch}:{s.port}:{s.direction}" for s in planned.session.sources)
+        rules = {rule for point in points for rule in told.get(point, ())}
+        fits = planned.session.windows == tuple(sorted(rules))
+        _require(fits, f"plan.sessions: {planned.session.name} has not its message windows")
 
 
 def _check_hops(plan: Plan, points: set[str]) -> None:

@@ -20,6 +20,7 @@ from flowcheck_net.intent import WindowRule
 from flowcheck_net.model.job import Job, Lane, Protocol, Ring
 from flowcheck_net.model.lanes import lane_messages
 from flowcheck_net.model.wire import WireMessage, broadcast_wire_sizes
+from flowcheck_net.model.wire_qps import has_closing_write, packets
 from flowcheck_net.plan.problem import PlanningProblem
 
 LONGEST_PERIOD = 32_767
@@ -101,30 +102,43 @@ def _of_lane(job: Job, lane: Lane, hops: list[Seen], *, exact: bool) -> Iterable
         yield MessageWindow(lane.group, lane.channel, hop.index, target.address, qpns, period, low, high, slices)
 
 
-def rules_at(
-    job: Job, windows: Iterable[MessageWindow], hops: Iterable[Seen], points: set[str]
-) -> tuple[WindowRule, ...]:
-    """What a session that watches ``points`` (``Point.id``) is told of the windows of the hops that it sees; sorted."""
-    here = {(hop.group, hop.channel, hop.index) for hop in hops if not points.isdisjoint((hop.point, *hop.also))}
+def rules_by_point(
+    job: Job, windows: Iterable[MessageWindow], hops: Iterable[Seen]
+) -> dict[str, tuple[WindowRule, ...]]:
+    """By ``Point.id``: what a session that watches it is told of the windows of the hops that it sees."""
     lanes = {(lane.group, lane.channel): lane for lane in job.lanes}
-    found = (w for w in windows if (w.group, w.channel, w.index) in here)
-    return tuple(sorted({r for w in found for r in _rules(job, lanes[w.group, w.channel], w)}))
+    rules = {(w.group, w.channel, w.index): tuple(_rules(job, lanes[w.group, w.channel], w)) for w in windows}
+    found: dict[str, tuple[WindowRule, ...]] = {}
+    for hop in hops if rules else ():
+        for point in {hop.point, *hop.also}:
+            found[point] = (*found.get(point, ()), *rules.get((hop.group, hop.channel, hop.index), ()))
+    return found
 
 
 def _rules(job: Job, lane: Lane, window: MessageWindow) -> Iterable[WindowRule]:
     """Turned by the messages that the queue pair carries before the first loop: declared broadcasts."""
-    turn = _messages_before(job, lane, window.index) % window.period
+    turn = before_first_loop(job, lane, window.index).messages % window.period
     low, high = window.low, window.high
     if 0 < high - low < window.period:
         low, high = (low + turn) % window.period, (high + turn) % window.period or window.period
     return (WindowRule(window.destination, qpn, window.period, low, high) for qpn in window.qpns)
 
 
-def _messages_before(job: Job, lane: Lane, index: int) -> int:
-    """Nothing goes into the root of a broadcast (ring rank 0), and nothing down a tree."""
+@dataclass(frozen=True, slots=True)
+class Prologue:
+    """What a queue pair carries before the first loop: declared broadcasts."""
+
+    messages: int
+    packets: int
+
+
+def before_first_loop(job: Job, lane: Lane, index: int) -> Prologue:
+    """For a connection of one queue pair. Nothing goes into the root of a broadcast (ring rank 0), nor down a tree."""
     if not isinstance(lane, Ring) or index == lane.size - 1:
-        return 0
-    return sum(len(broadcast_wire_sizes(job.wire, each, lane.channel)) for each in job.wire.broadcasts)
+        return Prologue(0, 0)
+    wire = job.wire
+    sizes = [size for each in wire.broadcasts for size in broadcast_wire_sizes(wire, each, lane.channel)]
+    return Prologue(len(sizes), sum(packets(size, wire.mtu) + has_closing_write(wire.nccl, size) for size in sizes))
 
 
 def window_bytes(job: Job, windows: Iterable[MessageWindow]) -> dict[tuple[GroupName, Channel, int], int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flowcheck_net.errors import OutputError, PlanError
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.plan.plan import Plan, require_whole_ports
+from flowcheck_net.plan.plan import Plan
 from flowcheck_net.receive.pcapng_write import PcapngWriter
 from flowcheck_net.receive.synth_connection import Course
 from flowcheck_net.receive.synth_copies import CopyFaults, Origin
@@ -55,7 +55,7 @@ def synthesize(
 
     Raises:
         SpecError: A fault that does not fit the plan.
-        PlanError: A plan without sessions, with message windows, or whose picture lacks links.
+        PlanError: A plan without sessions, or whose picture lacks links.
         OutputError: The file cannot be written.
     """
     synthesis = _Synthesis(plan, iterations, faults, seed, start_psn)
@@ -72,7 +72,6 @@ class _Synthesis:
     """One run."""
 
     def __init__(self, plan: Plan, iterations: int, faults: Sequence[Fault], seed: int, start_psn: int) -> None:
-        require_whole_ports(plan, "synthesis")
         if not plan.sessions:
             raise PlanError("the plan has no mirror sessions: nothing would be captured")
         self._job = plan.job

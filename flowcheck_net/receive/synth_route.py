@@ -12,7 +12,7 @@ from functools import cache
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.ids import Address, CapturePort
-from flowcheck_net.intent import Direction
+from flowcheck_net.intent import Direction, WindowRule
 from flowcheck_net.model.job import RankPlace
 from flowcheck_net.plan.plan import Picture, Plan
 
@@ -27,6 +27,8 @@ class Tap:
     direction: Direction
     filters: frozenset[tuple[Address, Address]]
     """Address pairs (source, destination) that are mirrored; empty: all."""
+    windows: tuple[WindowRule, ...] = ()
+    """What the switch mirrors of the queue pairs that it follows; empty: whole ports."""
 
     def mirrors(self, source: Address, destination: Address) -> bool:
         """Does the session's filter let a packet of these addresses through?"""
@@ -42,6 +44,7 @@ def taps_of(plan: Plan) -> tuple[Tap, ...]:
             source.port,
             source.direction,
             frozenset((one.source, one.destination) for one in planned.session.filters),
+            planned.session.windows,
         )
         for planned in plan.sessions
         for source in planned.session.sources

@@ -17,6 +17,7 @@ from flowcheck_net.receive.synth_faults import Fault, resent_packets
 from flowcheck_net.receive.synth_frames import PSN_MASK
 from flowcheck_net.receive.synth_report import FaultEvent, Span
 from flowcheck_net.receive.synth_streams import Copy, Stream
+from flowcheck_net.receive.synth_window import Gate
 
 PROLOGUE = -1
 """Number of the iteration that holds the declared broadcasts."""
@@ -99,6 +100,7 @@ class Watcher:
     def __init__(self, stream: Stream, course: Course, ledger: Ledger | None) -> None:
         """``ledger``: for one stream of each connection."""
         self.stream = stream
+        self._gate = Gate(stream.addresses[1], stream.sight.windows) if stream.sight.windows else None
         self._course = course
         self._ledger = ledger
 
@@ -109,4 +111,5 @@ class Watcher:
         course = self._course.iteration(schedule.sends[name], starts, resent)
         if self._ledger is not None:
             course = self._ledger.record(course, iteration, resent)
-        return self.stream.copies(course, iteration)
+        passing = self.stream.copies(course, iteration)
+        return passing if self._gate is None else filter(self._gate.copies, passing)

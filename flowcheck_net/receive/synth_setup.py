@@ -123,7 +123,7 @@ def _sights(
                 crossings[queue_pair] = crossing
         if crossings:
             routed = any(crossing.depth for crossing in ways[0])
-            yield Sight.at(tap.capture, frozenset(crossings), next(iter(crossings.values())), routed=routed)
+            yield Sight.at(tap, frozenset(crossings), next(iter(crossings.values())), routed=routed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from flowcheck_net.ids import Address, CapturePort
-from flowcheck_net.intent import Direction
+from flowcheck_net.intent import Direction, WindowRule
 from flowcheck_net.model.job import Wire
 from flowcheck_net.receive import synth_frames as roce
 from flowcheck_net.receive.synth_connection import SLOT_BYTES, Connection, Sent, slot_address
 from flowcheck_net.receive.synth_frames import Endpoints, FrameMaker
 from flowcheck_net.receive.synth_payload import WIRE_PIECE, Gradients, data_range, wire_form
-from flowcheck_net.receive.synth_route import Crossing
+from flowcheck_net.receive.synth_route import Crossing, Tap
 
 CLEAR_TO_SEND_LEAD = 2_000
 """Nanoseconds from the clear-to-send write to the data it lets through."""
@@ -49,12 +49,15 @@ class Sight:
     delay: int
     """Nanoseconds from the sender's port to the tap."""
     hop_limit: int
+    windows: tuple[WindowRule, ...]
+    """See ``Tap.windows``."""
 
     @classmethod
-    def at(cls, capture: CapturePort, queue_pairs: frozenset[int], crossing: Crossing, *, routed: bool) -> "Sight":
+    def at(cls, tap: Tap, queue_pairs: frozenset[int], crossing: Crossing, *, routed: bool) -> "Sight":
         """At a crossing; ``routed``: every switch on the way takes one from the hop limit, else it bridges."""
         crossed = crossing.depth + (crossing.direction is Direction.TX)
-        return cls(capture, queue_pairs, crossed * SWITCH_LATENCY, 64 - (crossed if routed else 0))
+        delay, hop_limit = crossed * SWITCH_LATENCY, 64 - (crossed if routed else 0)
+        return cls(tap.capture, queue_pairs, delay, hop_limit, tap.windows)
 
 
 class Stream:

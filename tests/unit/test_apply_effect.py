@@ -8,11 +8,9 @@ import pytest
 from flowcheck_net.apply.effect import Effect, Window, judge_counters
 from flowcheck_net.apply.measure import count_effect
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind
-from flowcheck_net.errors import PlanError
-from flowcheck_net.ids import Address, Channel, GroupName, PortName, SwitchName
-from flowcheck_net.intent import Counters, Direction, MirrorSource, SessionSource
+from flowcheck_net.ids import Address, Channel, GroupName, PortName, Qpn, SwitchName
+from flowcheck_net.intent import Counters, Direction, MirrorSource, SessionSource, WindowRule
 from flowcheck_net.plan.plan import Plan, PlannedHop
-from flowcheck_net.plan.windows import MessageWindow
 from tests.doubles.switches import FakeFabric, plan_for, session
 
 A = session("fcn-gpt-0", "Ethernet1:rx")
@@ -150,8 +148,18 @@ def test_one_copy_for_a_packet_that_two_sources_select_is_no_loss():
     assert {e.effect for e in judge_counters(plan, {LEAF1: Window(four, one_copy=False)})} == {Effect.TOO_FEW}
 
 
-def test_message_windows_are_not_counted_as_whole_ports():
-    plan = plan_for({"leaf1": [A]})
-    window = MessageWindow(GroupName("dp0"), Channel(0), 0, Address("10.0.0.2"), (), 8, 4, 8, 2)
-    with pytest.raises(PlanError, match="counting of them is not built yet"):
-        count_effect(replace(plan, windows=(window,)), FakeFabric().reach(), 0)
+def test_fewer_copies_than_packets_are_no_fault_of_a_window():
+    """Half of each loop is not copied: how much of it there was, counters cannot tell. More copies than packets are."""
+    rule = WindowRule(Address("10.0.0.2"), Qpn(7), 12, 6, 12)
+    plan = plan_for({"leaf1": [replace(A, windows=(rule,))]})
+
+    def at(copies: int, packets: int) -> Counters:
+        return Counters(sessions={A.name: copies}, ports=dict.fromkeys(A.sources, packets))
+
+    def effects(copies: int, packets: int) -> set[Effect]:
+        four = at(0, 0), at(0, 0), at(copies, packets), at(copies, packets)
+        return {e.effect for e in judge_counters(plan, {LEAF1: Window(four, one_copy=False)})}
+
+    assert effects(50, 100) == {Effect.ACCEPTED}
+    assert effects(0, 100) == {Effect.ACCEPTED}
+    assert effects(100 * len(A.sources) + 1, 100) == {Effect.TOO_MANY}

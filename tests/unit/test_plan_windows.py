@@ -2,21 +2,16 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from flowcheck_net.cli.main import cli
-from flowcheck_net.errors import Infeasible, PlanError
+from flowcheck_net.errors import Infeasible
 from flowcheck_net.intent import Capabilities, Direction
 from flowcheck_net.plan import candidates
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.plan.plan import Plan, expectation, plan_from_json, plan_to_json
 from flowcheck_net.plan.strategy import bound, strategies
-from flowcheck_net.receive.records import Records
-from flowcheck_net.receive.records_json import records_to_json
 from tests.oracle.plan_simulator import all_reduce
 from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs
 
@@ -101,7 +96,7 @@ def test_what_is_expected_is_what_the_cost_says(monkeypatch: pytest.MonkeyPatch,
     """Odd sizes: chunks differ, some are empty."""
     nccl = {"version": "2.19.3", "protocol": protocol, "channels": 1, "threads": 512}
     plan = make(monkeypatch, strategy, nccl=nccl, buckets=[{"name": "odd", "elements": 70001, "dtype": "bf16"}])
-    expected = sum(m.wire_bytes for hop in expectation(plan).hops if hop.copies for m in hop.messages)
+    expected = sum(m.wire_bytes for hop in expectation(plan).hops if hop.copies for m in hop.mirrored)
     assert expected == plan.cost.mirrored_bytes
     cost = {way.name: way.bytes for way in strategies(plan)}
     assert (
@@ -141,22 +136,3 @@ class TestPlatform:
     def test_nor_on_several_queue_pairs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(Infeasible, match="message windows"):
             self.plan(monkeypatch, "exact", ("fake", "tofino"), qps_per_connection=2)
-
-
-@pytest.mark.parametrize("command", ["synth", "apply", "audit"])
-def test_a_plan_with_windows_is_not_taken_for_whole_ports(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
-) -> None:
-    """Chunks of one size look alike: taken for whole ports, partial sums could be called the update."""
-    path = tmp_path / "plan.json"
-    path.write_text(plan_to_json(make(monkeypatch, "reduced")))
-    records = tmp_path / "records.json"
-    records.write_text(records_to_json(Records((), (), (), ())))
-    words = {
-        "synth": [str(path), "-o", str(tmp_path / "out.pcapng")],
-        "apply": [str(path), "--dry-run", "--state-dir", str(tmp_path)],
-        "audit": [str(records), "--plan", str(path)],
-    }[command]
-    result = CliRunner().invoke(cli, [command, *words])
-    assert isinstance(result.exception, PlanError)
-    assert "message windows" in result.exception.message
