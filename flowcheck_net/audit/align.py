@@ -89,3 +89,28 @@ def _period(windows: Sequence[Window]) -> float:
 
 def _length(windows: Sequence[Window]) -> int:
     return max((w.last_time or 0) - w.first_time for w in windows if w.first_time is not None)
+
+
+def out_of_step(flows: Sequence[Sequence[Window]], starts: Sequence[int], period: float = 0.0) -> tuple[bool, ...]:
+    """For each flow, whether one shift does not do: it leaves out an iteration, or the reference does.
+
+    An iteration that contradicts the pattern is in no window, so that those behind it would get the number of the one
+    before. From there on both ends of the windows lie a period away from those of the reference, more or less than
+    before. A window that is torn, or one that both capture late, moves only one end or all of them slowly.
+
+    Args:
+        flows: The iterations of each.
+        starts: Their shifts.
+        period: As for ``shifts``.
+    """
+    reference = max(zip(flows, starts, strict=True), key=lambda pair: _timed(pair[0]), default=((), 0))
+    return tuple(
+        bool(flow) and _leaps(list(_pairs(reference[0], flow, start - reference[1])), _period(reference[0]) or period)
+        for flow, start in zip(flows, starts, strict=True)
+    )
+
+
+def _leaps(pairs: Sequence[tuple[int, int, int, int]], period: float) -> bool:
+    away = [(first - other_first, last - other_last) for other_first, other_last, first, last in pairs]
+    moved = [(two[0] - one[0], two[1] - one[1]) for one, two in pairwise(away)]
+    return period > 0 and any(min(both) > period / 2 or max(both) < -period / 2 for both in moved)

@@ -4,12 +4,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flowcheck_net.audit.align import shifts
+from flowcheck_net.audit.align import out_of_step, shifts
 from flowcheck_net.audit.assign import Assigned, Slot
 from flowcheck_net.audit.pattern import Track
 from flowcheck_net.audit.place import Window
 from flowcheck_net.audit.turns import Shown, doubts, unroll
 from flowcheck_net.ids import Channel, GroupName
+
+_OUT_OF_STEP = (
+    "its iterations do not keep step with those of other queue pairs: one that is not as expected has no number on one "
+    "of them, so that the numbers of others may be wrong"
+)
 
 SlotKey = tuple[GroupName, Channel, int, int]
 """(group, channel, hop index, ``WireMessage.qp``): a part of the iteration, on whichever queue pair it comes."""
@@ -65,6 +70,8 @@ def number_iterations(assigned: Sequence[Assigned], period: float) -> Numbered:
     data = {id(a) for a in own if any(a.slot.pattern.sizes)} or {id(a) for a in own}
     every = [(a, track, unroll(a.slot, track, placement)) for a in own for track, placement in a.flows]
     starts = shifts([windows for _, _, windows in every], period)
+    missed = out_of_step([windows for _, _, windows in every], starts, period)
+    stray = {id(a) for (a, _, _), out in zip(every, missed, strict=True) if out}
     seen = [Shown(*each, start) for each, start in zip(every, starts, strict=True) if each[2]]
     firm = [n for each in seen if id(each.assigned) in data for n in _firm(each)]
     first = min(firm, default=0)
@@ -74,7 +81,10 @@ def number_iterations(assigned: Sequence[Assigned], period: float) -> Numbered:
         for key in dict.fromkeys(part_keys(each.assigned.slot)):
             found[key].append(Sighting(each.track, each.windows, each.start - first, key[3]))
     why = doubts(own, seen)
-    judged = tuple(replace(a, doubt=a.doubt or doubt) for a, doubt in zip(own, why, strict=True))
+    judged = tuple(
+        replace(a, doubt=a.doubt or doubt or (_OUT_OF_STEP if id(a) in stray else ""))
+        for a, doubt in zip(own, why, strict=True)
+    )
     final = {id(a): one for a, one in zip(own, judged, strict=True)}
     shown = tuple(replace(each, assigned=final[id(each.assigned)], start=each.start - first) for each in seen)
     return Numbered(judged, {key: tuple(many) for key, many in found.items()}, end - first, shown)

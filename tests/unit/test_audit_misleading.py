@@ -40,6 +40,28 @@ def test_a_lost_iteration_beside_a_lost_broadcast_has_no_place_and_is_unknown_or
     assert FindingKind.UNPLACED in {f.kind for f in report.findings}
 
 
+def test_an_iteration_that_contradicts_on_one_hop_only_takes_no_number_from_others() -> None:
+    """Four iterations; another message stands inside the second one of hop 0->1, so that it is in no window.
+
+    Were its first one called the second, two iterations would be mixed and called covered.
+    """
+    expectation = world.planned(world.job(), [0, 1])
+    wires = world.lines(expectation)
+    for number in range(4):
+        if number == 1:
+            for hop in expectation.hops:
+                for at, message in enumerate(hop.messages):
+                    time = world.SECOND + at * 10_000
+                    wires[0, hop.index].send(message.wire_bytes, time)
+                    if (hop.index, at) == (0, 0):
+                        wires[0, 0].send(48, time + 5_000)
+        else:
+            world.iterate(expectation, wires, number * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert verdicts(report) == [Verdict.UNKNOWN] * 4
+    assert "do not keep step" in report.rings[0].reason
+
+
 def test_packets_mirrored_twice_are_duplicates() -> None:
     expectation, wires = run()
     wires[0, 0].doubled = {p: 1 for p in range(40)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flowcheck_net.audit.align import shifts
+from flowcheck_net.audit.align import out_of_step, shifts
 from flowcheck_net.audit.pattern import Pattern, Track, pattern_of
 from flowcheck_net.audit.place import Window, place
 from flowcheck_net.audit.ranges import clip, holes, merge, size
@@ -99,6 +99,32 @@ def window(start: int | None) -> Window:
 )
 def test_numbers_by_order_and_time(flows, wanted) -> None:
     assert shifts([[window(t) for t in flow] for flow in flows]) == wanted
+
+
+def torn(first: int, last: int) -> Window:
+    return Window(0, 1, 0, first, last)
+
+
+FULL = [torn(t, t + 400) for t in (0, 1000, 2000, 9000)]
+"""Four iterations and a pause."""
+
+
+@pytest.mark.parametrize(
+    ("flow", "start", "wanted"),
+    [
+        (FULL, 0, False),
+        (FULL[1:], 1, False),
+        # the second is in no window, and one shift for all brings the first to its place
+        ([FULL[0], *FULL[2:]], 1, True),
+        # the same with a clock of another time
+        ([torn(t + 300, t + 700) for t in (0, 2000, 9000)], 1, True),
+        # torn at the front and at the back; an end that comes late
+        ([torn(0, 10), torn(1390, 1400), FULL[2], torn(9000, 9010)], 0, False),
+        ([FULL[0], torn(1000, 1990), *FULL[2:]], 0, False),
+    ],
+)
+def test_a_flow_that_leaves_an_iteration_out_is_out_of_step(flow: list[Window], start: int, wanted: bool) -> None:
+    assert out_of_step([FULL, flow], [0, start]) == (False, wanted)
 
 
 def test_ranges() -> None:
