@@ -8,7 +8,7 @@ import hashlib
 import json
 import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,14 @@ def mapped(path: Path, size: int) -> Iterator[mmap.mmap | bytearray]:
         if not size:
             yield bytearray()
             return
-        with mmap.mmap(file.fileno(), size) as memory:
+        memory = mmap.mmap(file.fileno(), size)
+        try:
             yield memory
+        finally:
+            with suppress(
+                BufferError
+            ):  # lent when something failed, which is what is to be told; freed with its borrower
+                memory.close()
 
 
 def digest(path: Path) -> str:

@@ -107,20 +107,21 @@ class Layer:
 
     def _pass(self, run: "_Pass", batch: Sequence[tuple[int, GroupName]]) -> Laid:
         tracks = self._follow(run)
+        followed = {buffer_of(one.hop.group) for one in self._followed}
+        lent = [(cycle, group) for cycle, group in batch if group in followed and self._stride(group)[0]]
         run.tracker.attach(run.core)
         presents: dict[tuple[int, GroupName], bytearray] = {}
         with ExitStack() as stack:
             for cycle, group in batch:
                 memory = stack.enter_context(mapped(self._buffer(run, cycle, group), self._stride(group)[0]))
                 presents[cycle, group] = bytearray(self._stride(group)[1])
-                if len(memory):
+                if (cycle, group) in lent:
                     run.tracker.lend(self._layout.numbers[group], cycle, memory, presents[cycle, group])
             run.feed(run.core)
             counts = [run.tracker.count(track) for track in tracks]
             rows, kinds = run.tracker.findings()
-            for cycle, group in batch:
-                if self._stride(group)[0]:
-                    run.tracker.take_back(self._layout.numbers[group], cycle)
+            for cycle, group in lent:
+                run.tracker.take_back(self._layout.numbers[group], cycle)
         for (cycle, group), present in presents.items():
             self._cut(run, cycle, group, present)
         return Laid(

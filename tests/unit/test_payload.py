@@ -12,7 +12,11 @@ from flowcheck_net.checkpoint.payload import PayloadReport, Wanted
 from flowcheck_net.cli.main import cli
 from flowcheck_net.errors import OutputError, RecordsCorrupt, Unobserved
 from flowcheck_net.plan.plan import Plan, expectation
-from flowcheck_net.receive.gradient import Gradient
+from flowcheck_net.receive.gradient import Gradient, group_entry
+from flowcheck_net.receive.lay import Layer
+from flowcheck_net.receive.layout import lay_out
+from flowcheck_net.receive.native import Core
+from flowcheck_net.receive.native_track import ImmediateForm
 from flowcheck_net.receive.synth import synthesize
 from tests.doubles import payload_world as world
 from tests.doubles import synth_reading
@@ -153,6 +157,19 @@ def test_more_buffers_than_may_be_open_take_several_passes(tmp_path: Path, monke
     report = world.laid(plan, tmp_path, iterations=5)
     check_whole(plan, report, list(range(5)))
     assert report.laid.lays["laid"] == 5 * 40
+
+
+def test_where_no_queue_pair_can_be_followed_nothing_is_laid_and_it_is_said(tmp_path: Path) -> None:
+    """As where three queue pairs take turns and one was never captured, nor the beginning of the others."""
+    nccl = "version: 2.29.2, protocol: LL, channels: 1, threads: 512, qps_per_connection: 3, adaptive_routing: true"
+    plan = world.plan_of("two-host", world.job_file(tmp_path / "job.yaml", nccl, [5_011]))
+    what = expectation(plan)
+    layout = lay_out(what.wire, what.hops)
+    (tmp_path / "out").mkdir()
+    laid = Layer(what.wire, layout, (), ImmediateForm.LITTLE).lay(lambda _: None, [0], tmp_path / "out", Core)
+    assert (laid.places, laid.lays, laid.contradictions) == ({}, {}, ())
+    (entry,) = [group_entry(tmp_path / "out/iteration-000000.partial", g) for g in layout.groups.values()]
+    assert (entry["complete"], entry["buckets"][0]["missing_units"]) == (False, entry["units"])
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
