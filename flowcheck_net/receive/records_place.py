@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO, cast
 
 from flowcheck_net.errors import OutputError
@@ -49,12 +50,14 @@ def records_place(path: Path) -> Iterator[Place]:
                     copy_all(made, target)
             return
         target_path = Path(os.path.realpath(path))
-        part = target_path.with_name(f".{target_path.name}.{os.getpid()}.part")
-        try:
-            with part.open("xb+") as made:
+        # A random name: process numbers come again, in another container or after a run that was killed.
+        part = target_path.with_name(f".{target_path.name}.{token_hex(8)}.part")
+        with part.open("xb+") as made:
+            try:
                 yield Place(made, target_path.parent)
-            part.replace(target_path)
-        finally:
-            part.unlink(missing_ok=True)
+                made.flush()
+                part.replace(target_path)
+            finally:
+                part.unlink(missing_ok=True)
     except OSError as fault:
         raise OutputError(f"{path} cannot be written: {fault.strerror}", hint="choose another place with -o") from fault

@@ -287,6 +287,16 @@ def test_the_form_is_told_by_the_first_bytes(tmp_path: Path) -> None:
         read_records(tmp_path / "none")
 
 
+def test_two_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Process numbers come again: in another container, or after a run that was killed and left its part."""
+    path = tmp_path / "x.fcr"
+    with records_place(path) as one, records_place(path) as two:
+        one.file.write(b"1")
+        two.file.write(b"22")
+    assert path.read_bytes() == b"1"
+    assert [each.name for each in tmp_path.iterdir()] == ["x.fcr"]
+
+
 def test_nothing_takes_the_name_before_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.fcr"
     path.write_text("mine")
