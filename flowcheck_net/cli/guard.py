@@ -1,5 +1,7 @@
 """What a command may not do to files that are there already."""
 
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +23,24 @@ def spare_inputs(output: Path | None, option: str, *inputs: Path | None) -> None
     """
     if output is not None and any(_same(output, path) for path in _given(inputs)):
         raise click.UsageError(f"{option} {output} would write over an input; choose another name")
+
+
+def refuse_repeats(files: Iterable[Path]) -> None:
+    """Refuse a file that is given twice: all that is in it would count twice.
+
+    Raises:
+        click.UsageError: one is there again, by whatever name.
+    """
+    known: dict[tuple[int, int], Path] = {}
+    for path in files:
+        try:
+            found = path.stat() if str(path) != "-" else os.fstat(0)
+        except OSError:
+            continue  # whoever reads it says why
+        before = known.setdefault((found.st_dev, found.st_ino), path)
+        if before is not path and stat.S_ISREG(found.st_mode):
+            again = "" if before == path else f" (as {before} too)"
+            raise click.UsageError(f"{path} is given twice{again}: each of its packets would count twice")
 
 
 def refuse_overwriting(output: Path | None, *, force: bool) -> None:

@@ -133,7 +133,7 @@ def command(
       flowcheck-net replay mirror.pcapng --to veth0 --interface ckpt1:cap0 --speed 0.5
       flowcheck-net replay mirror.pcapng --to ckpt1:cap0=veth0 --to ckpt1:cap1=veth1 --speed max --loop 10
     """  # noqa: D301 - click wants the real backspace character
-    from flowcheck_net.cli.guard import spare_inputs
+    from flowcheck_net.cli.guard import refuse_repeats, spare_inputs
     from flowcheck_net.receive.native import Settings
 
     if sending is not None:
@@ -144,11 +144,14 @@ def command(
         return
     _one_answer({"--before": before, "--learn": learn, "--payload": laying}, as_json=as_json)
     spare_inputs(output, "-o", *files, *before)
+    refuse_repeats(files)
+    refuse_repeats(before)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     how = {"captures": _capture_names(named), "settings": settings, "jobs": jobs}
     after, fault = _replayed(files, output, how)
     earlier, fault_before = _earlier(before, how) if before else (None, None)
     losses = _compared(earlier, after) if earlier is not None else None
+    _show_warnings(_useless_names(named, [each for each in (after, earlier) if each is not None]))
     payload = None
     if laying is not None:
         payload = _lay(files, laying, after, how, as_json=as_json)
@@ -218,6 +221,16 @@ def _capture_names(named: Iterable[str]) -> dict[str, str]:
             raise click.BadParameter(f"{option!r} is not NAME=FILE", param_hint="--capture")
         captures[file] = name
     return captures
+
+
+def _useless_names(named: Iterable[str], read: Iterable["Records"]) -> Iterator[str]:
+    """What is wrong with ``NAME=FILE`` options that name nothing."""
+    from flowcheck_net.receive.capture_file import legible
+
+    ports = dict.fromkeys(capture.name for records in read for capture in records.captures)
+    for option in map(legible, named):
+        if option.partition("=")[0] not in ports:
+            yield f"--capture {option} names no file and no interface; the capture ports are {', '.join(ports)}"
 
 
 def _replayed(

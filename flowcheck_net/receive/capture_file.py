@@ -14,6 +14,8 @@ from flowcheck_net.errors import CaptureError
 STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
+"""Behind a first byte of 0x50 to 0x5f: a frame to be skipped, with which files of ``pzstd`` begin (RFC 8878, 3.1.2)."""
 _PIECE = 1 << 22
 """Bytes handed to the parser at once."""
 _GULP = 1 << 13
@@ -182,12 +184,16 @@ def _plain(source: _Source, size: int) -> Iterator[bytes]:
         yield piece
 
 
+def _is_zstd(first: bytes) -> bool:
+    return first == _ZSTD_MAGIC or (first[1:] == _ZSTD_SKIPPABLE and first[0] >> 4 == 5)
+
+
 def _stream(source: _Source, piece: int) -> Stream:
     stream = Stream(iter(()), taken=lambda: source.taken)
     if source.first[:2] == _GZIP_MAGIC:
         stream.compression = "gzip"
         stream.pieces = _unpacked(stream, source, _Member, piece)
-    elif source.first == _ZSTD_MAGIC:
+    elif _is_zstd(source.first):
         stream.compression = "zstd"
         stream.pieces = _unpacked(stream, source, _ZstdFrame, piece)
     else:

@@ -76,29 +76,50 @@ def read_chain(paths: Sequence[Path], job: Job, keeper: Keeper) -> Chain:
     """Count the packets of files in this order; what is wrong with them is in the findings."""
     with Core(job.settings) as core:
         files = tuple(read_into(core, path, job, keeper) for path in paths)
+        if len(files) > 1:
+            _tell_order(files, job)
         if any(found.fatal for found in files):
             return Chain(files, (), ())
         return Chain(files, core.captures(), core.flows(keeper.add))
 
 
-def ports_of(path: Path, job: Job) -> frozenset[str]:
-    """The capture ports that a file names before its first packet; none where it cannot be read."""
-    found: set[str] = set()
+def _glance(path: Path, job: Job) -> dict[str, int]:
+    """The capture ports that a file names before its first packet, and the time of that; 0: of another port, or none.
+
+    Empty where the file cannot be read.
+    """
+    found: dict[str, int] = {}
 
     def note(interface: str) -> str:
         name = _port_name(path, interface, job.captures)
-        found.add(name)
+        found[name] = 0
         return name
 
     def enough(_: int) -> None:
         raise Stopped
 
-    try:
-        with Core(packets_a_call=1) as core, open_content(path, _FIRST_PIECE) as content:
-            core.read(content, note, enough)
-    except (CaptureError, Stopped):
-        pass
-    return frozenset(found)
+    with Core(packets_a_call=1) as core:
+        try:
+            with open_content(path, _FIRST_PIECE) as content:
+                core.read(content, note, enough)
+        except (CaptureError, Stopped):
+            pass
+        return found | {capture.name: capture.first_time for capture in core.captures()}
+
+
+def _tell_order(files: Sequence[FileFindings], job: Job) -> None:
+    """Warn of files that should have come before others of the same port."""
+    latest: dict[str, tuple[int, Path]] = {}
+    for file in files:
+        for port, time in _glance(file.path, job).items() if is_regular(file.path) else ():
+            begun, other = latest.setdefault(port, (time, file.path))
+            if time and time < begun:
+                file.warnings.append(
+                    f"{file.path} begins before {other}, which was given first: files of one port ({port}) are counted "
+                    "in the order given, which should be that of time"
+                )
+            elif time:
+                latest[port] = time, file.path
 
 
 def chains_of(paths: Sequence[Path], job: Job) -> list[list[int]]:
@@ -110,7 +131,7 @@ def chains_of(paths: Sequence[Path], job: Job) -> list[list[int]]:
         return [list(range(len(paths)))]
     chains: list[tuple[set[str], list[int]]] = []
     for number, path in enumerate(paths):
-        ports, numbers = set(ports_of(path, job)), [number]
+        ports, numbers = set(_glance(path, job)), [number]
         for known in [chain for chain in chains if chain[0] & ports]:
             chains.remove(known)
             ports |= known[0]

@@ -56,3 +56,22 @@ def test_names_in_captures_and_of_files_do_not_steer_the_terminal(files: Path) -
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "\N{REPLACEMENT CHARACTER}" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["replay a.pcapng ./a.pcapng", "replay a.pcapng link", "replay a.pcapng --before link --before a.pcapng"],
+)
+def test_a_capture_given_twice_would_count_twice(files: Path, arguments: str) -> None:
+    result = CliRunner().invoke(cli, arguments.split())
+    assert result.exit_code == 2
+    assert "is given twice" in result.stderr
+    assert CliRunner().invoke(cli, ["replay", "a.pcapng", "--before", "link"]).exit_code == 0
+
+
+def test_a_capture_name_that_names_nothing_is_told(files: Path) -> None:
+    result = CliRunner().invoke(cli, ["replay", "a.pcapng", "--capture", "leaf1=b.pcapng"])
+    assert result.exit_code == 0
+    assert "--capture leaf1=b.pcapng names no file and no interface; the capture ports are ckpt1:cap0" in result.stderr
+    given = CliRunner().invoke(cli, ["replay", "a.pcapng", "--capture", "leaf1=ckpt1:cap0"])
+    assert "names no file" not in given.stderr

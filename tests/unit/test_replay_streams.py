@@ -89,6 +89,18 @@ def test_a_port_that_turns_up_late_is_still_one(tmp_path: Path) -> None:
     assert read_records(tmp_path / "x.fcr") == records
 
 
+def test_files_of_a_port_against_the_order_of_time_are_told(tmp_path: Path) -> None:
+    """As `ls` sorts those of `tcpdump -C`: x1, x10, x2."""
+    paths = [tmp_path / name for name in ("x1.pcapng", "x10.pcapng", "x2.pcapng")]
+    for path, time in zip(paths, (1000, 3000, 2000), strict=True):
+        frame = images.enhanced(images.write_only(time // 1000), time)
+        path.write_bytes(images.section() + images.interface([(2, b"a")]) + frame)
+    told = [w for w in replay(paths).warnings if "begins before" in w]
+    assert len(told) == 1
+    assert told[0].startswith(f"{paths[2]} begins before {paths[1]}, which was given first: files of one port (a)")
+    assert not [w for w in replay([paths[0], paths[2], paths[1]]).warnings if "begins before" in w]
+
+
 def test_a_useless_file_is_named_whatever_the_others_do(tmp_path: Path) -> None:
     files = files_of_a_run(tmp_path)
     files[1].write_bytes(b"nonsense")
@@ -125,6 +137,19 @@ def test_packed_in_one_and_in_several_members(tmp_path: Path, kind: str) -> None
         path.write_bytes(data)
         found = replay([path], captures={str(path): "port"})
         assert (found.captures, found.flows, found.warnings) == (wanted.captures, wanted.flows, ())
+
+
+def test_a_zstd_file_that_begins_with_a_frame_to_be_skipped(tmp_path: Path) -> None:
+    """As ``pzstd`` writes it: before each frame a skippable one with its size (RFC 8878, 3.1.2)."""
+    frames = [zstandard.ZstdCompressor().compress(part) for part in (CAPTURE[:1000], CAPTURE[1000:])]
+    packed = b"".join(b"\x50\x2a\x4d\x18\x04\0\0\0" + len(f).to_bytes(4, "little") + f for f in frames)
+    path = tmp_path / "x.pcap.zst"
+    path.write_bytes(packed)
+    (flow,) = replay([path]).flows
+    assert flow.seen == ((0, 49),)
+    path.write_bytes(packed[:12])
+    with pytest.raises(CaptureError, match="empty"):
+        replay([path])
 
 
 @pytest.mark.parametrize("kind", PACK)
