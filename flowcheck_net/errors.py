@@ -12,6 +12,7 @@
     ├── CoverageGap (4)           audit: at least one update is incomplete; verify: copies are missing or too many
     ├── DriverError (5)           a switch refused, failed or could not be reached
     │   ├── ConnectError, Rejected, PartialWrite, StateUnknown
+    ├── LabError (5)              the lab could not be made, or something of it died
     ├── Drift (6)                 verify found a difference
     ├── RolledBack (7)            apply failed, the former state was restored
     ├── NotRolledBack (8)         apply failed, and the former state was not restored
@@ -137,6 +138,12 @@ class PartialWrite(DriverError):
 
 class StateUnknown(DriverError):
     """The driver cannot say which steps took effect; read back before anything else."""
+
+
+class LabError(FlowcheckError):
+    """A lab of namespaces and switches on this machine could not be made, or does not work."""
+
+    exit_code = 5
 
 
 class Drift(FlowcheckError):

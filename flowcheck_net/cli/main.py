@@ -35,6 +35,7 @@ class LazyGroup(click.Group):
         "audit": ("flowcheck_net.cli.audit:command", "Compare records with what the plan expects; give verdicts."),
         "topology": ("flowcheck_net.cli.topology:command", "Generate a made-up cluster of any size."),
         "capacity": ("flowcheck_net.cli.capacity:command", "Reckon loads, rates and what failures cost."),
+        "lab": ("flowcheck_net.cli.lab:command", "A fabric of real switches on this machine (root)."),
         "demo": ("flowcheck_net.cli.demo:command", "Run the whole path on the shipped examples."),
         "completion": ("flowcheck_net.cli.completion:command", "Print the shell completion script."),
     }

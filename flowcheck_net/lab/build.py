@@ -1,0 +1,201 @@
+"""A lab made, looked at, and taken away without a trace."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flowcheck_net.errors import LabError
+from flowcheck_net.lab.blueprint import Blueprint, End, blueprint, mac_text
+from flowcheck_net.lab.place import LABS, Place, read_processes, wait_until
+from flowcheck_net.lab.switch import Switch, lacking
+from flowcheck_net.spec.dump import dump_yaml
+from flowcheck_net.spec.load import Specs, load_specs, spec_paths
+
+_PROGRAMS = ("ip", "nsenter", "unshare", "setpriv", "sh")
+_MTU = 9000
+SPECS = "specs"
+"""Folder of the lab's copy of the three files."""
+
+
+def missing() -> str:
+    """Why there can be no lab here; empty: there can."""
+    if os.geteuid():
+        return "needs root for network namespaces"
+    absent = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if absent:
+        return f"{', '.join(absent)} is missing: apt-get install iproute2 util-linux"
+    if lack := lacking():
+        return f"no Open vSwitch here ({lack} is missing): apt-get install openvswitch-switch"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A lab that is up."""
+
+    place: Place
+    drawn: Blueprint
+    switches: Mapping[str, Switch]
+
+    @property
+    def specs(self) -> Path:
+        """The three files as this lab has them: its own databases in ``management``."""
+        return self.place.directory / SPECS
+
+    def interface(self, end: End) -> str:
+        """``NETNS/IFACE`` of a host's or checkpoint node's NIC, or of a switch's port."""
+        return f"{self.place.namespace(end.node)}/{end.interface}"
+
+    def ip(self, node: str, line: str) -> None:
+        """``ip`` in a node's namespace."""
+        self.place.run("ip", *line.split(), inside=node)
+
+
+def directory_of(name: str, root: Path = LABS) -> Path:
+    """Where the lab of this name is written down."""
+    return root / name
+
+
+@contextmanager
+def lab_of(specs: Specs, directory: Path) -> Iterator[Lab]:
+    """A lab for as long as the block lasts; nothing of it outlives this process, whatever ends it."""
+    with Place(directory, tied=True) as place:
+        _begin(place)
+        try:
+            yield _make(place, specs)
+        finally:
+            place.clear()
+
+
+def up(specs: Specs, directory: Path) -> None:
+    """Make a lab that stays. Raises LabError; then nothing of it is left."""
+    with Place(directory, tied=False) as place:
+        _begin(place)
+        try:
+            _make(place, specs)
+        except BaseException:
+            place.clear()
+            raise
+
+
+@contextmanager
+def standing(directory: Path) -> Iterator[Lab]:
+    """The lab that ``up`` made, for as long as the block lasts.
+
+    Raises:
+        LabError: there is none, or something of it has died.
+    """
+    with Place(directory, tied=False) as place:
+        if not place.processes:
+            raise LabError(f"no lab {place.name!r} is up", hint="flowcheck-net lab up DIRECTORY")
+        dead = [name for name, process in place.processes.items() if not process.alive]
+        if dead:
+            raise LabError(
+                f"the lab {place.name!r} is not whole: {', '.join(dead)} ended",
+                hint=f"flowcheck-net lab down --name {place.name}, then lab up again",
+            )
+        specs = load_specs(*spec_paths(directory / SPECS))
+        drawn = blueprint(specs.topology)
+        yield Lab(place, drawn, _switches(place, drawn))
+
+
+def down(directory: Path) -> int:
+    """End a lab's processes, remove its files; how many processes were still there."""
+    with Place(directory, tied=False) as place:
+        count = sum(process.alive for process in place.processes.values())
+        place.clear()
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What stands of a lab."""
+
+    name: str
+    alive: Mapping[str, int]
+    """Process number by name, such as ``leaf1/vswitchd``; a plain name is a node's namespace."""
+    dead: tuple[str, ...]
+
+
+def statuses(root: Path = LABS) -> tuple[Status, ...]:
+    """All labs of this machine that are written down, by name."""
+    found = []
+    for directory in sorted(root.glob("*/")):
+        processes = read_processes(directory)
+        alive = {name: process.pid for name, process in processes.items() if process.alive}
+        found.append(Status(directory.name, alive, tuple(sorted(processes.keys() - alive.keys()))))
+    return tuple(found)
+
+
+def _begin(place: Place) -> None:
+    if why := missing():
+        raise LabError(f"no lab can be made: {why}", hint="see docs/lab.md for what a lab needs")
+    place.make()
+
+
+def _make(place: Place, specs: Specs) -> Lab:
+    drawn = blueprint(specs.topology)
+    switches = _switches(place, drawn)
+    _write(specs, place.directory / SPECS, switches)
+    for node in drawn.all_nodes:
+        _namespace(place, node)
+    for node in drawn.all_nodes:
+        _cables(place, drawn, node)
+    for node in drawn.all_nodes:
+        _cards(place, drawn, node)
+    for switch in switches.values():
+        switch.make()
+    return Lab(place, drawn, switches)
+
+
+def _switches(place: Place, drawn: Blueprint) -> dict[str, Switch]:
+    return {name: Switch(place, name, drawn.ports(name), drawn.ways[name]) for name in drawn.switches}
+
+
+def _write(specs: Specs, folder: Path, switches: Mapping[str, Switch]) -> None:
+    """The three files, with the lab's databases in place of those that the user's name."""
+    topology = specs.topology.model_dump(mode="json", exclude_unset=True)
+    for switch in topology["switches"]:
+        switch["management"] = switches[switch["name"]].reference
+    folder.mkdir()
+    documents = (topology, *(s.model_dump(mode="json", exclude_unset=True) for s in (specs.job, specs.policy)))
+    for path, document in zip(spec_paths(folder), documents, strict=True):
+        path.write_text(dump_yaml(document), encoding="utf-8")
+
+
+def _namespace(place: Place, node: str) -> None:
+    """A namespace that lives as long as the process that holds it; quiet, for nobody in it sends anything unasked."""
+    ours = Path("/proc/self/ns/net").readlink()
+    holder = place.spawn(node, ["unshare", "--net", "--", "sleep", "infinity"])
+    wait_until(lambda: Path(holder.namespace).readlink() != ours, f"namespace of {node}")
+    quiet = "for which in all default; do echo 1 > /proc/sys/net/ipv6/conf/$which/disable_ipv6; done; ip link set lo up"
+    place.run("sh", "-c", quiet, inside=node)
+
+
+def _cables(place: Place, drawn: Blueprint, node: str) -> None:
+    """All cables whose first end is at the node."""
+    lines = [
+        f"link add {one.interface} mtu {_MTU} type veth peer name {other.interface} mtu {_MTU} "
+        f"netns {place.processes[other.node].pid}"
+        for one, other in drawn.cables
+        if one.node == node
+    ]
+    place.run("ip", "-batch", "-", inside=node, stdin="\n".join(lines))
+
+
+def _cards(place: Place, drawn: Blueprint, node: str) -> None:
+    """Every interface of a node up; a host's NICs with their addresses.
+
+    IPv4 only, and without a route: frames are made whole by the sender, and a kernel that could answer them would.
+    """
+    lines = []
+    for end in (end for cable in drawn.cables for end in cable if end.node == node):
+        addresses = drawn.cards.get(end, ())
+        if addresses:
+            lines.append(f"link set {end.interface} address {mac_text(addresses[0])}")
+        lines += [f"address add {one}/32 dev {end.interface}" for one in addresses if ":" not in one]
+        lines.append(f"link set {end.interface} up")
+    place.run("ip", "-batch", "-", inside=node, stdin="\n".join(lines))

@@ -1,0 +1,102 @@
+"""One Open vSwitch of its own: database, daemon and bridges in a network namespace, userspace datapath."""
+
+import shutil
+import signal
+import socket
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+from flowcheck_net.ids import Address
+from flowcheck_net.lab.blueprint import mac_text
+from flowcheck_net.lab.buffers import enlarge
+from flowcheck_net.lab.place import Place, wait_until
+from flowcheck_net.lab.processes import Process
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
+
+
+def lacking() -> str:
+    """What is missing for an Open vSwitch; empty: nothing."""
+    absent = [program for program in PROGRAMS if shutil.which(program) is None]
+    return ", ".join(absent) if absent or SCHEMA.is_file() else str(SCHEMA)
+
+
+def accepts(path: Path) -> bool:
+    """Does somebody listen there? A socket is there before its owner listens."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+class Switch:
+    """A switch of a lab: the namespace of the process ``NAME`` must be there, with the ports in it."""
+
+    def __init__(self, place: Place, name: str, ports: Iterable[str], ways: Mapping[Address, str]) -> None:
+        self.name = name
+        self.directory = place.directory / name
+        self._place = place
+        self._numbers = {port: number for number, port in enumerate(sorted(ports), 1)}
+        """OpenFlow number of each port."""
+        self._ways = ways
+
+    @property
+    def reference(self) -> str:
+        """``management`` in a topology."""
+        return f"ovs:unix:{self.directory}/db.sock#{self.name}"
+
+    def make(self) -> None:
+        """Database, daemon, bridge, ports and forwarding."""
+        self.directory.mkdir()
+        self._place.run("ovsdb-tool", "create", str(self.directory / "conf.db"), str(SCHEMA))
+        socket_path = self.directory / "db.sock"
+        words = [f"--remote=punix:{socket_path}", f"--unixctl={self.directory}/ovsdb.ctl", "-vconsole:off"]
+        self._spawn("ovsdb", "ovsdb-server", "conf.db", *words, "--log-file=ovsdb.log")
+        wait_until(lambda: accepts(socket_path), f"ovsdb-server of {self.name}")
+        words = ["--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev"]
+        words += ["fail_mode=secure"]
+        for port, number in self._numbers.items():
+            words += ["--", "add-port", self.name, port, "--", "set", "interface", port, f"ofport_request={number}"]
+        self._vsctl("--no-wait", "init", *words)
+        self.boot()
+
+    def boot(self) -> None:
+        """Start the daemon; its mirrors come from the database, its forwarding from us as from a start-up file."""
+        control = self.directory / "vswitchd.ctl"
+        for path in (control, *self.directory.glob("*.mgmt")):
+            path.unlink(missing_ok=True)
+        words = [f"unix:{self.directory}/db.sock", f"--unixctl={control}", "--log-file=vswitchd.log", "-vconsole:off"]
+        process = self._spawn("vswitchd", "ovs-vswitchd", *words)
+        management = self.directory / f"{self.name}.mgmt"
+        wait_until(partial(accepts, control), f"ovs-vswitchd of {self.name}")
+        wait_until(lambda: management.exists() and accepts(management), f"bridge {self.name}")
+        wait_until(self._has_ports, f"ports of {self.name}")
+        self._forward()
+        enlarge(process)
+
+    def crash(self) -> None:
+        """End the daemon at once, as a power failure does."""
+        self._place.end(f"{self.name}/vswitchd", signal.SIGKILL)
+
+    def ofctl(self, command: str, *words: str, stdin: str = "") -> str:
+        """ovs-ofctl on the bridge."""
+        where = f"unix:{self.directory}/{self.name}.mgmt"
+        return self._place.run("ovs-ofctl", "-O", "OpenFlow14", command, where, *words, stdin=stdin, cwd=self.directory)
+
+    def _has_ports(self) -> bool:
+        shown = self.ofctl("show")
+        return all(f" {number}({port})" in shown for port, number in self._numbers.items())
+
+    def _forward(self) -> None:
+        """Table 0 is one rule, as the driver's filters want it; unknown addresses go nowhere."""
+        rules = ["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=drop"]
+        for address, port in self._ways.items():
+            rules.append(f"table=1,priority=9,dl_dst={mac_text(address)},actions=output:{self._numbers[port]}")
+        self.ofctl("replace-flows", "-", stdin="\n".join(rules))
+
+    def _vsctl(self, *words: str) -> str:
+        database = f"--db=unix:{self.directory}/db.sock"
+        return self._place.run("ovs-vsctl", database, "--timeout=10", *words, cwd=self.directory)
+
+    def _spawn(self, role: str, *words: str) -> Process:
+        return self._place.spawn(f"{self.name}/{role}", words, inside=self.name, cwd=self.directory)
