@@ -84,10 +84,10 @@ def command(
     if as_json:
         emit_json(report_to_dict(report))
     else:
-        _show(console(), report)
+        show_report(console(), report)
         if html is not None:
             click.echo(f"written: {html}")
-    error = _error(report)
+    error = error_of(report)
     if error is not None:
         raise error
 
@@ -132,12 +132,12 @@ def _end(text: str) -> tuple[str, str]:
     return device, port
 
 
-def _error(report: "AuditReport") -> FlowcheckError | None:
+def error_of(report: "AuditReport") -> FlowcheckError | None:
     """The exit code of the worst verdict."""
     from flowcheck_net.audit.verdict import Verdict
     from flowcheck_net.errors import CoverageGap, CoverageUnknown, Drift
 
-    text = f"{report.verdict}: {_publishable(report)}"
+    text = f"{report.verdict}: {publishable(report)}"
     if report.verdict is Verdict.GAP:
         hint = "publish no iteration with a gap; its reason names the hops that lost packets or were not observed"
         return CoverageGap(text, hint=hint)
@@ -153,7 +153,7 @@ def _error(report: "AuditReport") -> FlowcheckError | None:
     return None
 
 
-def _publishable(report: "AuditReport") -> str:
+def publishable(report: "AuditReport") -> str:
     """Such as ``2 of 3 iterations are publishable``."""
     if not report.iterations:
         return "no iteration was found"
@@ -161,7 +161,8 @@ def _publishable(report: "AuditReport") -> str:
     return f"{good} of {len(report.iterations)} iterations are publishable"
 
 
-def _show(out: "Console", report: "AuditReport") -> None:
+def show_report(out: "Console", report: "AuditReport") -> None:
+    """The tables of rings, hops and findings, and the verdict."""
     from flowcheck_net.audit.sums import hop_sums
 
     for warning in report.warnings:
@@ -173,7 +174,7 @@ def _show(out: "Console", report: "AuditReport") -> None:
         out.print(_finding_table(report))
     style = _STYLES[report.verdict.value]
     out.print(
-        f"[{style}]{report.verdict}[/]: {_publishable(report)}"
+        f"[{style}]{report.verdict}[/]: {publishable(report)}"
         + ("" if report.planned else " (no plan was given: every hop with traffic counts as observed)")
     )
 

@@ -1,9 +1,21 @@
 """``flowcheck-net lab``: a fabric of namespaces and real switches on this machine."""
 
+import os
 import re
+import signal
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from flowcheck_net.errors import OutputError
+from flowcheck_net.lab.faults import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flowcheck_net.lab.build import Lab
 
 EXAMPLE = Path("topologies/lab-leaf-spine")
 _FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,19}")
@@ -60,6 +72,97 @@ def up_command(directory: Path, name: str) -> None:
     up(load_specs(*spec_paths(directory)), place)
     click.echo(f"lab {name}: up; its files: {place}")
     click.echo(f"its switches, for every other command: flowcheck-net plan {place}/specs -o plan.json")
+
+
+@command.command("run", epilog=f"\b\nFaults:\n{FORMS}")
+@click.argument("directory", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@_NAME
+@click.option("--iterations", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Of the job.")
+@click.option(
+    "--fault", "faults", multiple=True, metavar="SPEC", help="One of those below. May be given several times."
+)
+@click.option(
+    "-o",
+    "--output",
+    default=Path("build/lab"),
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for plan, captures and records; files of an earlier run are overwritten.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the audit's report as JSON.")
+def run_command(
+    directory: Path | None, name: str, iterations: int, faults: tuple[str, ...], output: Path, *, as_json: bool
+) -> None:
+    """Plan, apply, send the job's traffic from all hosts at once, record the copies, and audit them.
+
+    With DIRECTORY a lab is made for this run and taken away after it; without, the job runs in the lab that `lab up`
+    made. Beside the all-reduce the job's hosts send other writes to their neighbours, as tensor parallelism does, and
+    hosts without a rank to each other. Exit codes are those of `audit`.
+
+    \b
+    Examples:
+      flowcheck-net lab run topologies/lab-leaf-spine
+      flowcheck-net lab run topologies/lab-leaf-spine --fault loss:rate=0.01
+      flowcheck-net lab up && flowcheck-net lab run --fault cut:capture=ckpt1:cap0,at=0.5; flowcheck-net lab down
+    """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.audit.result import report_to_dict
+    from flowcheck_net.cli.audit import error_of, show_report
+    from flowcheck_net.cli.output import console, emit_json
+    from flowcheck_net.lab.faults import parse_faults
+    from flowcheck_net.lab.run import run
+
+    make_folder(output)
+    with interruptible(), _lab(directory, name) as lab:
+        asked = parse_faults(faults, lab.drawn)
+        report = run(lab, output.absolute(), iterations, asked, lambda line: None if as_json else click.echo(line))
+    if as_json:
+        emit_json(report_to_dict(report.audit))
+    else:
+        show_report(console(), report.audit)
+        sent = sum(source.counts.packets for source in report.sent.sources)
+        lost = {switch: count for switch, count in report.switch_drops.items() if count}
+        click.echo(f"{sent:,} packets sent, {report.received:,} at the capture ports; files: {output}")
+        for switch, count in lost.items():
+            click.echo(f"{switch} lost {count:,} packets in its own buffers: this machine is too slow for the job")
+    if error := error_of(report.audit):
+        raise error
+
+
+@contextmanager
+def _lab(directory: Path | None, name: str) -> "Iterator[Lab]":
+    """A lab for this run, or the one that is up."""
+    from flowcheck_net.lab.build import directory_of, lab_of, standing
+    from flowcheck_net.spec.load import load_specs, spec_paths
+
+    if directory is None:
+        with standing(directory_of(name)) as lab:
+            yield lab
+    else:
+        specs = load_specs(*spec_paths(directory))
+        with lab_of(specs, directory_of(f"{name}-{os.getpid()}")) as lab:
+            yield lab
+
+
+@contextmanager
+def interruptible() -> "Iterator[None]":
+    """SIGTERM and SIGHUP take everything away, as Ctrl-C does."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def make_folder(output: Path) -> None:
+    """The folder for results; raises OutputError."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise OutputError(
+            f"{output} cannot be written: {fault.strerror}", hint="choose another place with -o"
+        ) from fault
 
 
 @command.command("down")

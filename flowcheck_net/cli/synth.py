@@ -28,6 +28,9 @@ _MAX_PSN = 0xFFFFFF
     type=click.IntRange(0, _MAX_PSN),
     help="First packet sequence number of every queue pair.",
 )
+@click.option(
+    "--senders", is_flag=True, help="Not the copies: what each host's network card sends, an interface for each."
+)
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write what was really done as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was really done as JSON.")
 def command(
@@ -39,6 +42,7 @@ def command(
     start_psn: int,
     truth: Path | None,
     *,
+    senders: bool,
     as_json: bool,
 ) -> None:
     """Write the capture that the observation points of PLAN would see.
@@ -50,6 +54,7 @@ def command(
     Examples:
       flowcheck-net synth plan.json -o mirror.pcapng
       flowcheck-net synth plan.json -o mirror.pcapng --fault loss:hop=dp0/0/1,iteration=2,packet=30
+      flowcheck-net synth plan.json -o sent.pcapng --senders          (to be sent: replay --to host1:nic0=...)
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.cli.inputs import read_plan
@@ -62,7 +67,9 @@ def command(
     spare_inputs(truth, "--truth", plan)
     asked = parse_faults(faults)
     made = read_plan(plan)
-    report = synthesize(made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn)
+    report = synthesize(
+        made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn, senders=senders
+    )
     text = report_to_json(report)
     if truth is not None:
         write_file(truth, text, "--truth")

@@ -19,6 +19,7 @@ from flowcheck_net.receive.synth_faults import Fault, FaultKind
 from flowcheck_net.receive.synth_foreign import ForeignStream
 from flowcheck_net.receive.synth_payload import Gradients
 from flowcheck_net.receive.synth_report import SynthReport, WrittenCapture, WrittenFlow
+from flowcheck_net.receive.synth_route import sender_taps, taps_of
 from flowcheck_net.receive.synth_schedule import PROLOGUE, Ledger, Schedule, Watcher
 from flowcheck_net.receive.synth_setup import Limits, Observed, check_faults, connections_of, observe
 from flowcheck_net.receive.synth_streams import Copy
@@ -42,6 +43,7 @@ def synthesize(
     faults: Sequence[Fault] = (),
     seed: int = 0,
     start_psn: int = 0,
+    senders: bool = False,
 ) -> SynthReport:
     """Write the capture of ``iterations`` iterations of the plan's job to ``out`` (pcapng).
 
@@ -52,13 +54,14 @@ def synthesize(
         faults: What goes wrong.
         seed: Gradients and random faults follow from it.
         start_psn: First PSN of every queue pair.
+        senders: Not the copies, but what each host's network card sends; interfaces are then named ``host:nic``.
 
     Raises:
         SpecError: A fault that does not fit the plan.
         PlanError: A plan without sessions, or whose picture lacks links.
         OutputError: The file cannot be written.
     """
-    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn)
+    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn, senders=senders)
     try:
         with PcapngWriter(out, synthesis.captures, "flowcheck-net synth") as writer:
             return synthesis.write(writer)
@@ -71,17 +74,21 @@ def synthesize(
 class _Synthesis:
     """One run."""
 
-    def __init__(self, plan: Plan, iterations: int, faults: Sequence[Fault], seed: int, start_psn: int) -> None:
-        if not plan.sessions:
+    def __init__(
+        self, plan: Plan, iterations: int, faults: Sequence[Fault], seed: int, start_psn: int, *, senders: bool
+    ) -> None:
+        if not plan.sessions and not senders:
             raise PlanError("the plan has no mirror sessions: nothing would be captured")
         self._job = plan.job
         self._iterations = iterations
         self._faults = faults
         self._seed = seed
-        self.captures: tuple[CapturePort, ...] = tuple(sorted({planned.capture for planned in plan.sessions}))
         gradients = Gradients(seed)
         connections = connections_of(plan.job, start_psn)
-        everything = observe(plan, connections, gradients)
+        ends = (place for one in connections for place in (one.source, one.destination))
+        taps = sender_taps(plan.picture, ends) if senders else taps_of(plan)
+        self.captures: tuple[CapturePort, ...] = tuple(sorted({tap.capture for tap in taps}))
+        everything = observe(plan, taps, connections, gradients)
         observed = tuple(each for each in everything if each.data or each.answers)
         busiest = max(Counter(one.source.address for one in connections).values(), default=1)
         gap = max(1, round((plan.job.wire.mtu + _OVERHEAD) * 8e9 / LINE_RATE * busiest))

@@ -52,6 +52,16 @@ def taps_of(plan: Plan) -> tuple[Tap, ...]:
     return tuple(sorted(found, key=lambda tap: (tap.capture, tap.switch, tap.port, tap.direction, sorted(tap.filters))))
 
 
+def sender_taps(picture: Picture, places: Iterable[RankPlace]) -> tuple[Tap, ...]:
+    """One tap at the network card of each of these places, for all that it sends; named ``host:nic``."""
+    routes = Routes(picture)
+    taps = set()
+    for place in places:
+        nic, switch, port = routes.uplink(place)
+        taps.add(Tap(CapturePort(f"{place.host}:{nic}"), switch, port, Direction.RX, frozenset()))
+    return tuple(sorted(taps, key=lambda tap: tap.capture))
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """A port that a flow crosses."""
@@ -80,8 +90,8 @@ class Routes:
         Raises:
             PlanError: The picture has no way between the two.
         """
-        _, switch, enters = self._uplink(source)
-        _, last, leaves = self._uplink(destination)
+        _, switch, enters = self.uplink(source)
+        _, last, leaves = self.uplink(destination)
         distances = self._distances(last)
         if switch not in distances:
             raise PlanError(
@@ -100,7 +110,7 @@ class Routes:
             switch = peer
         return tuple(crossings)
 
-    def _uplink(self, place: RankPlace) -> tuple[str, str, str]:
+    def uplink(self, place: RankPlace) -> tuple[str, str, str]:
         """(nic, switch, switch port) of a rank's network card."""
         for link in self._links[place.host]:
             if link[0] == place.nic and link[1] in self._switches:

@@ -12,7 +12,7 @@ from flowcheck_net.plan.plan import Plan
 from flowcheck_net.receive.synth_connection import Connection
 from flowcheck_net.receive.synth_faults import Fault, FaultKind
 from flowcheck_net.receive.synth_payload import Gradients
-from flowcheck_net.receive.synth_route import Crossing, Routes, Tap, seen_at, taps_of
+from flowcheck_net.receive.synth_route import Crossing, Routes, Tap, seen_at
 from flowcheck_net.receive.synth_streams import AnswerStream, DataStream, Sight
 
 _FIRST_QPN = 0x0100
@@ -85,13 +85,15 @@ class Observed:
     answers: tuple[AnswerStream, ...]
 
 
-def observe(plan: Plan, connections: Sequence[Connection], gradients: Gradients) -> tuple[Observed, ...]:
-    """What the planned sessions see of each connection; stream numbers count from 0.
+def observe(
+    plan: Plan, taps: Sequence[Tap], connections: Sequence[Connection], gradients: Gradients
+) -> tuple[Observed, ...]:
+    """What the taps see of each connection; stream numbers count from 0.
 
     Raises:
         PlanError: The plan's picture lacks a link that traffic needs.
     """
-    routes, taps = Routes(plan.picture), taps_of(plan)
+    routes = Routes(plan.picture)
     number = 0
     found: list[Observed] = []
     for connection in connections:

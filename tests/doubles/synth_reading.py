@@ -127,10 +127,11 @@ def parse(interface: str, time: int, frame: bytes) -> Seen:
 
 
 def written(
-    plan: Plan, tmp_path: Path, *faults: str, iterations: int = 2, **options: int
+    plan: Plan, tmp_path: Path, *faults: str, iterations: int = 2, senders: bool = False, **options: int
 ) -> tuple[list[Seen], SynthReport]:
     out = tmp_path / "mirror.pcapng"
-    report = synthesize(plan, out, iterations=iterations, faults=[parse_fault(f) for f in faults], **options)
+    asked = [parse_fault(f) for f in faults]
+    report = synthesize(plan, out, iterations=iterations, faults=asked, senders=senders, **options)
     packets, _ = read(out)
     assert len(packets) == report.packets
     times: dict[str, int] = {}

@@ -1,0 +1,79 @@
+"""What takes the copies at the checkpoint nodes: one receiver a node, started, killed, and started again."""
+
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from flowcheck_net.lab.build import Lab
+from flowcheck_net.lab.place import wait_until
+from flowcheck_net.receive.records import Records
+from flowcheck_net.receive.replay import CaptureIncomplete, replay_to_file
+
+
+class Receivers(Protocol):
+    """The receivers of all checkpoint nodes."""
+
+    def start(self, node: str) -> None:
+        """Begin to receive at a node; it has begun when this returns."""
+
+    def kill(self, node: str) -> None:
+        """SIGKILL."""
+
+    def stop(self) -> None:
+        """End all of them in order."""
+
+    def records(self, output: Path) -> Records:
+        """What all of them received, also written to ``output``."""
+
+    def received(self) -> int:
+        """Grows as long as copies arrive."""
+
+
+class CaptureReceivers:
+    """Capture processes; their files become records by ``replay`` afterwards."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self._lab = lab
+        self._folder = folder
+        self._starts: Counter[str] = Counter()
+        self.files: list[Path] = []
+
+    def start(self, node: str) -> None:
+        """A capture of all ports of the node into a new file."""
+        self._starts[node] += 1
+        path = self._folder / f"{node}-{self._starts[node]}.pcapng"
+        path.unlink(missing_ok=True)
+        ports = [f"{node}:{nic}={nic}" for nic in self._lab.drawn.captures(node)]
+        words = [sys.executable, "-m", "flowcheck_net.lab.capture", str(path), *ports]
+        process = self._lab.place.spawn(f"{node}/receiver", words, inside=node)
+        wait_until(lambda: path.exists() or not process.alive, f"receiver of {node}")
+        self.files.append(path)
+
+    def kill(self, node: str) -> None:
+        """What the process had not written yet is lost."""
+        self._lab.place.end(f"{node}/receiver", signal.SIGKILL)
+
+    def stop(self) -> None:
+        """They take what waits, and write what the kernel dropped."""
+        for node in self._lab.drawn.nodes:
+            self._lab.place.end(f"{node}/receiver", signal.SIGTERM)
+
+    def received(self) -> int:
+        """Bytes in the files."""
+        return sum(path.stat().st_size for path in self.files)
+
+    def records(self, output: Path) -> Records:
+        """Of all files, in the order of their starts; what a killed one has cut off is told as a warning of them."""
+        try:
+            return replay_to_file(self.files, output)
+        except CaptureIncomplete as cut:
+            return cut.records
+
+
+def begin(receivers: Receivers, nodes: Sequence[str]) -> None:
+    """Start the receivers of all nodes."""
+    for node in nodes:
+        receivers.start(node)

@@ -1,0 +1,140 @@
+"""A job runs in a lab: plan, apply, all hosts send at once, copies become records, the audit judges."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flowcheck_net.apply.engine import apply_plan
+from flowcheck_net.apply.journal import Journal
+from flowcheck_net.apply.reach import Event, Reach
+from flowcheck_net.audit.coverage import audit
+from flowcheck_net.audit.result import AuditReport
+from flowcheck_net.drivers.registry import open_driver
+from flowcheck_net.errors import LabError
+from flowcheck_net.lab.buffers import dropped
+from flowcheck_net.lab.build import Lab
+from flowcheck_net.lab.faults import Fault, FaultKind
+from flowcheck_net.lab.misfortune import Misfortune
+from flowcheck_net.lab.receivers import CaptureReceivers, Receivers, begin
+from flowcheck_net.lab.traffic import Sending, sending
+from flowcheck_net.model.build import build_job
+from flowcheck_net.plan.make import make_plan
+from flowcheck_net.plan.plan import Plan, expectation, plan_to_json
+from flowcheck_net.receive.send import SendOptions, send
+from flowcheck_net.receive.send_report import SendReport
+from flowcheck_net.spec.load import Specs, load_specs, spec_paths
+
+_QUIET = 0.5
+"""Seconds without a new copy after which none is under way any more."""
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LabReport:
+    """What came of a run."""
+
+    plan: Plan
+    sent: SendReport
+    received: int
+    """Packets at the capture ports."""
+    switch_drops: dict[str, int]
+    """Frames that a switch's own buffers lost, by switch: none of its counters tells. A restarted one begins anew."""
+    audit: AuditReport
+
+
+def run(
+    lab: Lab, output: Path, iterations: int, faults: Sequence[Fault] = (), tell: Callable[[str], None] = lambda _: None
+) -> LabReport:
+    """Run the lab's job.
+
+    Args:
+        lab: it is up.
+        output: folder for plan, captures and records; files of an earlier run are overwritten.
+        iterations: of the job.
+        faults: that happen meanwhile.
+        tell: called with a line at each step.
+
+    Raises:
+        KeyboardInterrupt: the sending was interrupted.
+        FlowcheckError: of whichever step fails.
+    """
+    specs = load_specs(*spec_paths(lab.specs))
+    plan = make_plan(specs)
+    text = plan_to_json(plan)
+    (output / "plan.json").write_text(text, encoding="utf-8")
+    tell(f"planned: {len(plan.points)} observation points")
+    _apply(lab, plan, str(json.loads(text)["digest"]), tell)
+    tenant = any(fault.kind is FaultKind.TENANT for fault in faults)
+    traffic = sending(_as_run(plan, specs, faults), lab.drawn, output, iterations, tenant=tenant)
+    for switch in lab.switches:
+        dropped(lab.place.processes[f"{switch}/vswitchd"])
+    receivers = CaptureReceivers(lab, output)
+    begin(receivers, lab.drawn.nodes)
+    try:
+        duration = iterations * specs.job.iteration_time
+        with Misfortune(lab, receivers, faults, duration) as misfortune:
+            tell(
+                f"sending: {len(traffic.ports)} flows of {len({end for _, end in traffic.ports})} NICs, {duration:g} s"
+            )
+            sent = _send(lab, traffic)
+            misfortune.wait()
+            _settle(receivers)
+    finally:
+        receivers.stop()
+    drops = {name: dropped(lab.place.processes[f"{name}/vswitchd"]) for name in lab.switches}
+    records = receivers.records(output / "records.fcr")
+    received = sum(capture.packets for capture in records.captures)
+    return LabReport(plan, sent, received, drops, audit(expectation(plan), records))
+
+
+def _apply(lab: Lab, plan: Plan, digest: str, tell: Callable[[str], None]) -> None:
+    """By the driver of Open vSwitch, as on any switch."""
+    state = lab.place.directory / "state"
+    state.mkdir(exist_ok=True)
+
+    def show(event: Event) -> None:
+        tell(f"{event.switch or 'verdict'}: {event.result}" + (f": {event.detail}" if event.detail else ""))
+
+    reach = Reach(lambda address: open_driver(address, plan.job.name, state), tell=show)
+    with Journal(state / "journal.sqlite") as journal:
+        apply_plan(plan, digest, journal, reach)
+
+
+def _as_run(plan: Plan, specs: Specs, faults: Sequence[Fault]) -> Plan:
+    """The plan with the job as it really runs."""
+    if all(fault.kind is not FaultKind.ORDER for fault in faults):
+        return plan
+    ranks = list(specs.job.ranks)
+    if len(ranks) < 3:
+        raise LabError("the order of two ranks cannot be changed", hint="leave --fault order out")
+    one, other = ranks[1], ranks[2]
+    ranks[1:3] = [
+        one.model_copy(update={"host": other.host, "nic": other.nic}),
+        other.model_copy(update={"host": one.host, "nic": one.nic}),
+    ]
+    return replace(plan, job=build_job(specs.job.model_copy(update={"ranks": tuple(ranks)}), specs.topology))
+
+
+def _send(lab: Lab, traffic: Sending) -> SendReport:
+    """All hosts at once, by one clock."""
+    targets = tuple((port, lab.interface(end)) for port, end in traffic.ports)
+    report = send(traffic.files, SendOptions(targets, sure=True))
+    if report.interrupted:
+        raise KeyboardInterrupt
+    faults = [f"{source.interface}: {source.fault}" for source in report.sources if source.fault]
+    if faults:
+        raise LabError("; ".join(faults), hint="the lab is not whole: flowcheck-net lab status")
+    return report
+
+
+def _settle(receivers: Receivers) -> None:
+    """Wait until no copy is under way."""
+    deadline = time.monotonic() + _PATIENCE
+    last, since = receivers.received(), time.monotonic()
+    while time.monotonic() - since < _QUIET and time.monotonic() < deadline:
+        time.sleep(0.05)
+        now = receivers.received()
+        if now != last:
+            last, since = now, time.monotonic()
