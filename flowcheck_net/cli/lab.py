@@ -123,7 +123,7 @@ def run_command(
         lost = {switch: count for switch, count in report.switch_drops.items() if count}
         click.echo(f"{sent:,} packets sent, {report.received:,} at the capture ports; files: {output}")
         for switch, count in lost.items():
-            click.echo(f"{switch} lost {count:,} packets in its own buffers: this machine is too slow for the job")
+            click.echo(f"{switch} lost {count:,} frames in its own buffers, which none of its counters tells")
     if error := error_of(report.audit):
         raise error
 

@@ -4,6 +4,7 @@ When it is killed, what it has written are whole packets, but for the last one p
 waits, and writes how many packets the kernel dropped, as the last word of each interface.
 """
 
+import errno
 import selectors
 import signal
 import socket
@@ -44,6 +45,10 @@ class _Port:
                 frame, ancillary, _, _ = self.socket.recvmsg(1 << 16, 64)
             except BlockingIOError:
                 break
+            except OSError as error:
+                if error.errno != errno.ENETDOWN:
+                    raise
+                continue  # said once when the link goes down; it is heard again when it is up
             seconds, nanoseconds = _STAMP.unpack(ancillary[0][2][: _STAMP.size])
             self.last = seconds * 10**9 + nanoseconds
             self.first = self.first or self.last

@@ -39,6 +39,8 @@ class Misfortune:
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
         self._stop.set()
         self._thread.join()
+        for end in (end for fault in self._faults if fault.kind is FaultKind.CUT for end in self._ends(fault)):
+            self._lab.ip(end.node, f"link set {end.interface} up")
         for switch in self._filtered:
             self._lab.place.run("nft", "delete", "table", "netdev", _TABLE, inside=switch)
         if kind is None and self._error is not None:
@@ -56,17 +58,21 @@ class Misfortune:
 
     def _filter(self, fault: Fault) -> None:
         """Nftables on the way out of the monitor ports: the kernel here has no netem."""
-        for capture in self._ends(fault):
+        for number, capture in enumerate(self._ends(fault)):
             port = self._lab.drawn.far(capture)
-            verdict = f"numgen random mod 1000000 < {round(fault.rate * 1e6)} counter drop"
+            verdict = f"numgen random mod 1000000 < {round(fault.rate * 1e6)} counter fwd to lo"
             if fault.kind is FaultKind.CONGESTION:
-                verdict = f"limit rate over {fault.pps}/second burst 5 packets counter drop"
-            chain = f"{fault.kind}_{port.interface}"
-            rules = (
-                f'table netdev {_TABLE} {{ chain "{chain}" {{ '
-                f'type filter hook egress device "{port.interface}" priority 0; {verdict} }} }}'
-            )
-            self._lab.place.run("nft", "-f", "-", inside=port.node, stdin=rules)
+                verdict = (
+                    f"limit rate over {fault.pps}/second burst {max(5, fault.pps // 10)} packets counter fwd to lo"
+                )
+            chain = f"{fault.kind}{number}"
+            place = f'type filter hook egress device "{port.interface}" priority 0;'
+            rules = [
+                f"add table netdev {_TABLE}",
+                f"add chain netdev {_TABLE} {chain} {{ {place} }}",
+                f"add rule netdev {_TABLE} {chain} {verdict}",
+            ]
+            self._lab.place.run("nft", "-f", "-", inside=port.node, stdin="\n".join([*rules, ""]))
             self._filtered.add(port.node)
 
     def _run(self) -> None:

@@ -100,7 +100,7 @@ class Place:
         command = ["sh", "-c", _GATE, "lab", *entering, *words]
         folder = cwd or self.directory
         environment = {**os.environ, **{f"OVS_{kind}DIR": str(folder) for kind in ("RUN", "LOG", "DB", "SYSCONF")}}
-        with (self.directory / f"{name.replace('/', '.')}.log").open("ab") as log:
+        with self._log(name).open("ab") as log:
             started = self._spawner.submit(
                 lambda: subprocess.Popen(  # noqa: S603 - our own words
                     [*dying, *command],
@@ -128,6 +128,11 @@ class Place:
             del self._processes[name]
             self._save()
 
+    def said(self, name: str) -> str:
+        """The last line that a process wrote."""
+        lines = self._log(name).read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line), "it said nothing")
+
     def run(self, *words: str, inside: str = "", stdin: str = "", cwd: Path | None = None) -> str:
         """Run a command, in the namespace of a process of the lab; its output. Raises LabError where it fails."""
         entering = ["nsenter", f"--net={self._processes[inside].namespace}", "--"] if inside else []
@@ -153,6 +158,9 @@ class Place:
         for child in self._children:
             child.wait()
         self._forget()
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name.replace('/', '.')}.log"
 
     def _forget(self) -> None:
         self._processes = {}

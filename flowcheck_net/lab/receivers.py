@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from flowcheck_net.errors import LabError
 from flowcheck_net.lab.build import Lab
 from flowcheck_net.lab.place import wait_until
 from flowcheck_net.receive.records import Records
@@ -50,6 +51,8 @@ class CaptureReceivers:
         words = [sys.executable, "-m", "flowcheck_net.lab.capture", str(path), *ports]
         process = self._lab.place.spawn(f"{node}/receiver", words, inside=node)
         wait_until(lambda: path.exists() or not process.alive, f"receiver of {node}")
+        if not path.exists():
+            raise LabError(f"the receiver of {node} did not start: {self._lab.place.said(f'{node}/receiver')}")
         self.files.append(path)
 
     def kill(self, node: str) -> None:
@@ -57,9 +60,15 @@ class CaptureReceivers:
         self._lab.place.end(f"{node}/receiver", signal.SIGKILL)
 
     def stop(self) -> None:
-        """They take what waits, and write what the kernel dropped."""
+        """They take what waits, and write what the kernel dropped. Raises LabError where one had died by itself."""
+        died = []
         for node in self._lab.drawn.nodes:
-            self._lab.place.end(f"{node}/receiver", signal.SIGTERM)
+            name = f"{node}/receiver"
+            if name in self._lab.place.processes and not self._lab.place.processes[name].alive:
+                died.append(f"the receiver of {node} died: {self._lab.place.said(name)}")
+            self._lab.place.end(name, signal.SIGTERM)
+        if died:
+            raise LabError("; ".join(died))
 
     def received(self) -> int:
         """Bytes in the files."""

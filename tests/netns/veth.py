@@ -1,6 +1,7 @@
 """A network namespace with veth pairs, and what arrives at their far ends, by a packet socket of its own."""
 
 import ctypes
+import errno
 import os
 import shutil
 import socket
@@ -124,7 +125,12 @@ class Listener:
                 return found
 
     def _next(self, outgoing: bool) -> list[bytes]:
-        frame, auxiliary, _, address = self.socket.recvmsg(1 << 16, 256)
+        try:
+            frame, auxiliary, _, address = self.socket.recvmsg(1 << 16, 256)
+        except OSError as error:
+            if error.errno != errno.ENETDOWN:  # said once when the link goes down
+                raise
+            return []
         if (address[2] == PACKET_OUTGOING) != outgoing:
             return []
         for level, kind, data in auxiliary:

@@ -1,0 +1,110 @@
+"""A job in a lab of real switches: the verdicts are those that packet sockets on the cables give."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flowcheck_net.audit.result import AuditReport
+from flowcheck_net.lab.build import Lab, lab_of, missing
+from flowcheck_net.lab.faults import parse_faults
+from flowcheck_net.lab.run import LabReport, run
+from flowcheck_net.spec.load import load_specs, spec_paths
+from tests.netns.lab_oracle import CAPTURES, Ears, Truth, listening, sources
+
+TOPOLOGIES = Path(__file__).resolve().parents[2] / "topologies"
+ITERATIONS = 20
+FOREIGN = "198.51.100.1"
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
+
+
+def made(name: str, directory: Path) -> Iterator[Lab]:
+    with lab_of(load_specs(*spec_paths(TOPOLOGIES / name)), directory / "lab") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    yield from made("lab-leaf-spine", tmp_path_factory.mktemp("l"))
+
+
+@pytest.fixture(scope="module")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    yield from made("lab-shared", tmp_path_factory.mktemp("s"))
+
+
+def run_heard(lab: Lab, output: Path, *faults: str, iterations: int = ITERATIONS) -> tuple[LabReport, Ears]:
+    with listening(lab) as ears:
+        report = run(lab, output, iterations, parse_faults(faults, lab.drawn))
+        ears.collect()
+    assert not any(report.switch_drops.values()), "this machine is too slow for the test"
+    return report, ears
+
+
+def verdicts(report: AuditReport) -> list[str]:
+    """Of the one ring, by iteration."""
+    assert [ring.iteration for ring in report.rings] == list(range(ITERATIONS))
+    return [ring.verdict.value for ring in report.rings]
+
+
+def seen(report: AuditReport) -> dict[tuple[str, str, int], int]:
+    """Distinct packets of each watched hop over all iterations, as the audit counted them."""
+    found: dict[tuple[str, str, int], int] = {}
+    for ring in report.rings:
+        for hop in ring.hops:
+            if hop.planned:
+                key = hop.source, hop.destination, hop.qpns[0]
+                found[key] = found.get(key, 0) + hop.seen.packets
+    return found
+
+
+def arrived(truth: Truth) -> dict[tuple[str, str, int], int]:
+    return {flow: sum(p.flow == flow for p in truth.arrived) for flow in truth.watched}
+
+
+def test_a_clean_run_is_covered_and_every_count_is_exact(lab: Lab, tmp_path: Path):
+    report, ears = run_heard(lab, tmp_path)
+    truth = ears.truth(ITERATIONS)
+    assert len(truth.watched) == 3
+    assert verdicts(report.audit) == truth.verdicts() == ["COVERED"] * ITERATIONS
+    # 128 KiB in 4 chunks of 32 packets and one that closes the send; a hop sends 6 of them an iteration.
+    assert truth.packets == 6 * 33
+    assert seen(report.audit) == arrived(truth) == dict.fromkeys(truth.watched, ITERATIONS * 198)
+    assert report.received == sum(len(ears.frames[place]) for place in CAPTURES)
+
+
+def test_lost_copies_cost_exactly_the_iterations_that_the_cables_say(lab: Lab, tmp_path: Path):
+    report, ears = run_heard(lab, tmp_path, "loss:rate=0.01")
+    truth = ears.truth(ITERATIONS)
+    assert 50 < len(truth.sent & {p for p in truth.sent if p.flow in truth.watched}) - len(truth.arrived) < 250
+    assert verdicts(report.audit) == truth.verdicts()
+    assert seen(report.audit) == arrived(truth)
+
+
+def test_a_cut_mirror_link_is_never_covered(lab: Lab, tmp_path: Path):
+    report, ears = run_heard(lab, tmp_path, "cut:capture=ckpt1:cap0,at=0.3")
+    truth = ears.truth(ITERATIONS)
+    damaged = [number for number, verdict in enumerate(truth.verdicts()) if verdict != "COVERED"]
+    assert len(damaged) > ITERATIONS // 2
+    assert verdicts(report.audit)[: damaged[0]] == ["COVERED"] * damaged[0]
+    assert {verdicts(report.audit)[number] for number in damaged} <= {"GAP", "UNKNOWN", "RECOVERED"}
+
+
+def test_a_foreign_tenant_at_a_port_without_filter_is_a_finding(lab: Lab, tmp_path: Path):
+    report, ears = run_heard(lab, tmp_path, "tenant")
+    copied = sum(sources(ears.frames[place])[FOREIGN] for place in CAPTURES)
+    assert copied == sources(ears.frames["leaf1", "host1"])[FOREIGN] > 1000
+    assert verdicts(report.audit) == ["COVERED"] * ITERATIONS
+    assert report.audit.verdict.value == "UNPLANNED"
+    (finding,) = (f for f in report.audit.findings if f.kind.value == "foreign")
+    assert f"{copied} RDMA packets" in finding.text
+
+
+def test_nothing_of_a_foreign_tenant_passes_the_filters(shared_lab: Lab, tmp_path: Path):
+    report, ears = run_heard(shared_lab, tmp_path, "tenant")
+    assert sources(ears.frames["leaf1", "host1"])[FOREIGN] > 1000
+    assert not any(sources(ears.frames[place])[FOREIGN] for place in CAPTURES)
+    assert not any(flow.source == FOREIGN for flow in report.audit.flows)
+    assert verdicts(report.audit) == ears.truth(ITERATIONS).verdicts() == ["COVERED"] * ITERATIONS
+    assert report.audit.verdict.value == "COVERED"
