@@ -49,7 +49,8 @@ def rollback(
         run = journal.open_run() or journal.last_run(job)
         reach = reach_for(run.job if run else job or "")
         if run is None or run.result is RunResult.ROLLED_BACK:
-            why = f"{run} is rolled back already" if run else "the journal has no run"
+            of = f" of job {job}" if job else ""
+            why = f"{run} is rolled back already" if run else f"the journal has no run{of}; is this its --state-dir?"
             reach.tell(Event(None, "unchanged", f"nothing to undo: {why}"))
             return RollbackReport(None, ())
         if job is not None and run.job != job:

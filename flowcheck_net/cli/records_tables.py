@@ -1,6 +1,6 @@
 """Tables of what records hold, for ``replay`` and ``records show``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.table import Table
@@ -46,9 +46,18 @@ def flow_table(records: Records) -> Table:
             *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
         ]
         shown.add_row(*([flow.capture] if several else []), *row)
-    if any(flow.packets.get("clear_to_send") and not flow.packets.get("write") for flow in flows):
-        shown.caption = "flows without writes: clear to send only, by which NCCL's receiver posts its buffers\n"
+    remarks = _receivers_flows(flows)
+    if any(flow.gaps for flow in flows):
+        remarks += "gaps: what did not come in its order; missing: what never came\n"
+    shown.caption = remarks or None
     return shown
+
+
+def _receivers_flows(flows: Sequence[Flow]) -> str:
+    """What those flows are that a newcomer does not expect; empty: there are none."""
+    if any(flow.packets.get("clear_to_send") and not flow.packets.get("write") for flow in flows):
+        return "flows without writes: clear to send only, by which NCCL's receiver posts its buffers\n"
+    return ""
 
 
 def counter_table(records: Records) -> Table:
@@ -135,6 +144,7 @@ def numbered_flow_table(records: Records) -> Table:
         counts = (unique + repeated, unique, repeated, flow.retransmitted, missing, len(flow.messages))
         key = (flow.capture, flow.source, flow.destination, f"{flow.dest_qp:#x}")
         shown.add_row(str(number), *key, *(f"{count:,}" for count in counts))
+    shown.caption = _receivers_flows(records.flows) or None
     return shown
 
 

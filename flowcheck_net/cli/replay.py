@@ -178,11 +178,15 @@ def _one_answer(asked: Mapping[str, object], *, as_json: bool) -> None:
 
 
 def _learn(records: "Records", dtype: str) -> None:
+    from flowcheck_net.errors import CoverageUnknown
     from flowcheck_net.model.job import Dtype
     from flowcheck_net.receive.learn_fragment import fragment
     from flowcheck_net.receive.learn_job import learn
 
-    click.echo(fragment(learn(records, Dtype(dtype)), records.sources, Dtype(dtype)), nl=False)
+    learned = learn(records, Dtype(dtype))
+    click.echo(fragment(learned, records.sources, Dtype(dtype)), nl=False)
+    if learned.shape is None:
+        raise CoverageUnknown("no job was learned", hint="the comments say what each connection carries")
 
 
 def _lay(

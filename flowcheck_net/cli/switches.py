@@ -59,7 +59,7 @@ def workers_option(function: Command) -> Command:
         default=DEFAULT_WORKERS,
         show_default=True,
         metavar="N",
-        help="Switches worked on at once; the canary goes alone.",
+        help="Switches worked on at once; of a change the canary goes alone.",
     )(function)
 
 

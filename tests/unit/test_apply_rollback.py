@@ -124,7 +124,7 @@ def test_an_empty_journal_has_nothing_to_undo(tmp_path):
     fabric = FakeFabric()
     with Journal(tmp_path / "other.sqlite") as empty:
         assert rollback(empty, fabric.reach).run is None
-    assert fabric.events[-1].detail == "nothing to undo: the journal has no run"
+    assert fabric.events[-1].detail == "nothing to undo: the journal has no run; is this its --state-dir?"
 
 
 def test_the_open_run_of_another_job_is_not_undone_by_name(fabric, journal):

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.verdict import Verdict
 from flowcheck_net.cli.main import cli
+from flowcheck_net.errors import CoverageUnknown
 from flowcheck_net.model.build import build_job
 from flowcheck_net.model.expect import expect
 from flowcheck_net.model.job import Dtype
@@ -23,6 +24,7 @@ from flowcheck_net.receive.synth_faults import parse_faults
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.load import load_specs
 from tests.doubles import audit_world, payload_world
+from tests.doubles import capture_images as images
 
 CAPTURES = Path(__file__).resolve().parents[2].parent / "shared" / "samples" / "captures"
 
@@ -64,6 +66,14 @@ def test_the_sizes_of_the_samples_stand_in_what_is_printed() -> None:
     assert "elements: 10000" in done.output
     # the hop that sends chunk 1 first leaves rank 0
     assert yaml.safe_load(done.output)["rings"][0]["qpns"] == [[0x514], [0xC99]]
+
+
+def test_no_job_is_told_by_the_exit_code_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(images.pcap([images.write_only(psn) for psn in (1, 2, 3)]))
+    done = CliRunner().invoke(cli, ["replay", str(path), "--learn"])
+    assert isinstance(done.exception, CoverageUnknown)
+    assert "no all-reduce of a ring was found" in done.output
 
 
 def synthesized(
