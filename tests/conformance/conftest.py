@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "ovs": bench_ovs.real,
     "p4runtime-bmv2": bench_p4runtime.as_bmv2,
     "p4runtime-stratum": bench_p4runtime.as_stratum,
+    "real-bmv2": bench_p4runtime.real,
 }
 
 BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {"fake-file": bench_fake.bed_in_files}
@@ -72,3 +73,4 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
 def pytest_sessionfinish() -> None:
     """Switches that are set up once for all tests end here."""
     bench_ovs.close()
+    bench_p4runtime.close()

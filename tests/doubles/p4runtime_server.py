@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Self
 
 import grpc
@@ -19,22 +18,11 @@ from tests.doubles.p4_twin import Sent
 from tests.doubles.p4runtime_arbitration import Arbitration, Controller
 from tests.doubles.p4runtime_check import Refusal
 from tests.doubles.p4runtime_device import BMV2, Device, Quirks
+from tests.doubles.p4runtime_faults import Script
 from tests.doubles.p4runtime_info import build_p4info
 
 DEVICE = 1
-_KINDS = {"description": "fc.sessions", "ingress rule": "fc.ingress_acl", "egress rule": "fc.egress_acl"}
 _PUSH = p4runtime_pb2.SetForwardingPipelineConfigRequest
-
-
-@dataclass(slots=True)
-class Fault:
-    """What goes wrong at the ``number``-th batch (from 0) that has an update of that kind, once."""
-
-    kind: str
-    """``refuse`` (that update), ``lost before`` and ``lost after`` the batch, ``take over`` before it, ``stall``."""
-    on: str
-    """``description``, ``clone``, ``rule``, ``counter``."""
-    number: int = 0
 
 
 class Server(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
@@ -45,7 +33,7 @@ class Server(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
     ) -> None:
         self.device = Device(quirks)
         self.arbitration = Arbitration(DEVICE, remembers=quirks.remembers)
-        self.fault: Fault | None = None
+        self.script = Script()
         self.writes: list[p4runtime_pb2.WriteRequest] = []
         """All that were let through to the device."""
         self._lock = threading.RLock()
@@ -92,6 +80,7 @@ class Server(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
         config.cookie.cookie = cookie
         with self._lock:
             self.device.load(config)
+            self.script.know(config.p4info)
 
     def restart(self) -> None:
         """As BMv2 restarts: everything is gone, then its owner loads the pipeline again, with a cookie of its own."""
@@ -146,28 +135,29 @@ class Server(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
                 context.abort(grpc.StatusCode.UNKNOWN, "Error when reconciling config")
             if request.action == _PUSH.VERIFY_AND_COMMIT:
                 self.device.load(request.config)
+                self.script.know(request.config.p4info)
             return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
     def Write(self, request: Any, context: grpc.ServicerContext) -> Any:
-        fault = self._strikes(request)
-        if fault and fault.kind == "take over":
+        fault, struck = self.script.strike(request)
+        if fault == "take over":
             self.arbitration.join_stranger(99)
-        if fault and fault.kind == "stall":
+        if fault == "stall":
             time.sleep(2.0)
         self._must_be_primary(request, context)
         if request.atomicity != request.CONTINUE_ON_ERROR:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, "Only CONTINUE_ON_ERROR is supported")
-        if fault and fault.kind == "lost before":
+        if fault == "lost before":
             self._lose(context)
         with self._lock:
             if self.device.program is None:
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, "No forwarding pipeline config set for this device")
             self.writes.append(request)
-            errors = self._carry_out(request.updates, fault)
-        if fault and fault.kind == "lost after":
+            errors = self._carry_out(request.updates, struck if fault == "refuse" else -1)
+        if fault == "lost after":
             self._lose(context)
         if any(error.canonical_code for error in errors):
-            _fail(context, errors)
+            fail(context, errors)
         return p4runtime_pb2.WriteResponse()
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
@@ -179,37 +169,17 @@ class Server(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
         for start in range(0, len(found), 200):
             yield p4runtime_pb2.ReadResponse(entities=found[start : start + 200])
 
-    def _carry_out(self, updates: Sequence[Any], fault: Fault | None) -> list[Any]:
+    def _carry_out(self, updates: Sequence[Any], refused: int) -> list[Any]:
         errors = [p4runtime_pb2.Error(space="ALL-sswitch-p4org") for _ in updates]
-        struck = next((i for i, u in enumerate(updates) if fault and self._kind(u).endswith(fault.on)), -1)
         places = range(len(updates))
         for place in reversed(places) if self.device.quirks.backwards else places:
             try:
-                if fault and fault.kind == "refuse" and place == struck:
+                if place == refused:
                     raise Refusal(code_pb2.INTERNAL, "refused on script")
                 self.device.update(updates[place])
             except Refusal as refusal:
                 errors[place].canonical_code, errors[place].message = refusal.code, refusal.message
         return errors
-
-    def _strikes(self, request: Any) -> Fault | None:
-        """The fault that this batch brings about, which is over then."""
-        fault = self.fault
-        if fault is None or not any(self._kind(u).endswith(fault.on) for u in request.updates):
-            return None
-        if fault.number:
-            fault.number -= 1
-            return None
-        self.fault = None
-        return fault
-
-    def _kind(self, update: Any) -> str:
-        entity = update.entity
-        if entity.HasField("table_entry"):
-            names = {t.preamble.id: t.preamble.name for t in self.device.p4info().tables}
-            name = names.get(entity.table_entry.table_id, "")
-            return next((kind for kind, table in _KINDS.items() if table == name), name)
-        return "counter" if entity.HasField("counter_entry") else "clone"
 
     def _must_be_primary(self, request: Any, context: grpc.ServicerContext) -> None:
         if request.device_id != DEVICE or not self.arbitration.may_write(request.role, request.election_id):
@@ -221,7 +191,8 @@ class Server(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
         context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
 
 
-def _fail(context: grpc.ServicerContext, errors: Sequence[Any]) -> None:
+def fail(context: grpc.ServicerContext, errors: Sequence[Any]) -> None:
+    """Answer with one error for each update."""
     status = status_pb2.Status(code=code_pb2.UNKNOWN)
     for error in errors:
         detail = any_pb2.Any()

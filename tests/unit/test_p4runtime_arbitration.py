@@ -10,7 +10,7 @@ import pytest
 from flowcheck_net.errors import ConnectError, PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import Step, StepKind
 from tests.doubles.p4runtime_device import STRATUM
-from tests.doubles.p4runtime_server import Fault
+from tests.doubles.p4runtime_faults import Fault
 from tests.doubles.p4runtime_world import A, B, world
 
 CREATE = [Step(StepKind.CREATE, A), Step(StepKind.CREATE, B)]
@@ -66,7 +66,7 @@ def test_a_wrong_device_is_told():
 
 def test_who_is_taken_over_between_two_steps_has_done_the_first():
     with world() as here:
-        here.server.fault = Fault("take over", "description", 1)
+        here.server.script.fault = Fault("take over", "description", 1)
         with here.open() as driver, pytest.raises(PartialWrite, match="another controller is the primary") as caught:
             driver.write(CREATE)
         assert caught.value.done == 1
@@ -75,7 +75,7 @@ def test_who_is_taken_over_between_two_steps_has_done_the_first():
 
 def test_who_is_taken_over_within_a_step_does_not_know():
     with world() as here:
-        here.server.fault = Fault("take over", "rule")
+        here.server.script.fault = Fault("take over", "rule")
         with here.open() as driver, pytest.raises(StateUnknown, match="could not be undone"):
             driver.write(CREATE)
         (found,) = here.read().owned

@@ -12,12 +12,21 @@ from flowcheck_net.drivers.p4runtime_client import Client
 from flowcheck_net.drivers.p4runtime_errors import UpdateError, call_words, had_no_effect, update_errors
 from flowcheck_net.drivers.p4runtime_reference import parse_reference
 from tests.doubles.p4runtime_device import BMV2, STRATUM, Quirks
-from tests.doubles.p4runtime_entries import ALL_PORT, DELETE, MODIFY, clone_update, describe, rule, table_update
+from tests.doubles.p4runtime_entries import ALL_PORT, clone_update, describe, rule
 from tests.doubles.p4runtime_info import build_p4info
 from tests.doubles.p4runtime_server import Server
+from tests.doubles.p4runtime_wrong import before, wrong_updates
 
 PORT = {"port": (3, ALL_PORT)}
-Cases = list[tuple[p4runtime_pb2.Update, str, str]]
+WORDS = {
+    "ALREADY_EXISTS": "it is there already, written by someone else",
+    "NOT_FOUND": "it is not there any more",
+    "INVALID_ARGUMENT": "the switch's program does not take it",
+    "PERMISSION_DENIED": "constant in the program, or outside of our role",
+    "UNIMPLEMENTED": "this switch cannot do it",
+    "UNKNOWN": "no reason that we know (UNKNOWN: no text)",
+    "FAILED_PRECONDITION": "something that it needs is not there",
+}
 
 
 def send(server: Server, *updates: p4runtime_pb2.Update) -> list[UpdateError | None]:
@@ -29,51 +38,20 @@ def send(server: Server, *updates: p4runtime_pb2.Update) -> list[UpdateError | N
         client.close()
 
 
-def cases(server: Server) -> Cases:
-    info = server.device.p4info()
-    server.put(clone_update(5, (3, 1)), rule(info, "ingress", PORT, 5))
-    wide = rule(info, "ingress", {"port": (1 << 9, 1 << 9)}, 5)
-    default = table_update(info, "fc.sessions", {}, "fc.describe", {"job_tag": 1, "session_number": 1})
-    default.entity.table_entry.is_default_action = True
-    register = p4runtime_pb2.Update(type=p4runtime_pb2.Update.INSERT)
-    register.entity.register_entry.register_id = 1
-    few = rule(info, "ingress", {"port": (4, ALL_PORT)}, 5)
-    del few.entity.table_entry.action.action.params[0]
-    twice = rule(info, "ingress", {"port": (4, ALL_PORT)}, 5)
-    twice.entity.table_entry.match.add().CopyFrom(twice.entity.table_entry.match[0])
-    return [
-        (rule(info, "ingress", PORT, 5), "ALREADY_EXISTS", "it is there already"),
-        (clone_update(5, (3, 1)), "ALREADY_EXISTS", "it is there already"),
-        (rule(info, "egress", PORT, 5, kind=MODIFY), "NOT_FOUND", "it is not there any more"),
-        (rule(info, "egress", PORT, 5, kind=DELETE), "NOT_FOUND", "it is not there any more"),
-        (clone_update(6, kind=DELETE), "NOT_FOUND", "it is not there any more"),
-        (rule(info, "ingress", {"port": (4, ALL_PORT)}, 5, priority=0), "INVALID_ARGUMENT", "does not take it"),
-        (few, "INVALID_ARGUMENT", "Wrong number of action parameters"),
-        (rule(info, "ingress", {"port": (3, 1)}, 5), "INVALID_ARGUMENT", "Value is outside of its mask"),
-        (wide, "INVALID_ARGUMENT", "does not fit within 9 bits"),
-        (clone_update(6, (3, 1), (3, 1)), "INVALID_ARGUMENT", "Duplicate replica"),
-        (clone_update(32768, (3, 1)), "INVALID_ARGUMENT", "out of range"),
-        (twice, "INVALID_ARGUMENT", "duplicate match field"),
-        (default, "PERMISSION_DENIED", "constant in the program, or outside of our role"),
-        (clone_update(6, (3, 1), service=1), "UNIMPLEMENTED", "this switch cannot do it"),
-        (register, "UNIMPLEMENTED", "this switch cannot do it"),
-        (clone_update(6, (3, 1), length=64), "UNKNOWN", "no reason that we know (UNKNOWN: no text)"),
-        (rule(info, "ingress", {"port": (4, ALL_PORT)}, 99), "FAILED_PRECONDITION", "something that it needs"),
-    ]
-
-
 def test_each_update_of_a_mixed_batch_has_its_own_answer_and_the_good_ones_are_done():
     with Server() as server:
-        every = cases(server)
-        good = describe(server.device.p4info(), 5, "gpt", 0)
-        told = send(server, good, *(update for update, _, _ in every), clone_update(8, (3, 1)))
+        info = server.device.p4info()
+        server.put(*before(info))
+        absent = (rule(info, "ingress", {"port": (4, ALL_PORT)}, 99), "FAILED_PRECONDITION")
+        every = [*wrong_updates(info), absent]
+        told = send(server, describe(info, 5, "gpt", 0), *(update for update, _ in every), clone_update(8, (3, 1)))
         assert told[0] is None
         assert told[-1] is None
         assert sorted(server.device.clones) == [5, 8]
-        for (_, code, words), error in zip(every, told[1:-1], strict=True):
+        for (_, code), error in zip(every, told[1:-1], strict=True):
             assert error is not None
             assert error.code == code
-            assert words in str(error), (words, str(error))
+            assert WORDS[code] in str(error)
 
 
 @pytest.mark.parametrize("quirks", [BMV2, STRATUM])

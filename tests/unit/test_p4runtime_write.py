@@ -14,8 +14,8 @@ from flowcheck_net.plan.diff import diff
 from tests.doubles.p4runtime_check import Refusal
 from tests.doubles.p4runtime_device import BMV2, STRATUM
 from tests.doubles.p4runtime_entries import ALL_PORT, MODIFY, clone_update, describe, rule, tag, wide
+from tests.doubles.p4runtime_faults import Fault
 from tests.doubles.p4runtime_info import build_p4info
-from tests.doubles.p4runtime_server import Fault
 from tests.doubles.p4runtime_world import UPLINK, A, B, World, world
 from tests.doubles.switches import session
 
@@ -83,7 +83,7 @@ def test_a_step_that_is_refused_anywhere_leaves_nothing(kind: StepKind, on: str)
         if kind is StepKind.DELETE:
             here.create(A, B)
         before, tables = here.read(), [entries(here, t) for t in ("fc.ingress_acl", "fc.egress_acl", "fc.sessions")]
-        here.server.fault = Fault("refuse", on)
+        here.server.script.fault = Fault("refuse", on)
         with here.open() as driver, pytest.raises(Rejected, match=r"step 1.*refused on script"):
             driver.write([Step(kind, A)])
         assert here.read() == before
@@ -94,7 +94,7 @@ def test_a_step_that_is_refused_anywhere_leaves_nothing(kind: StepKind, on: str)
 
 def test_where_undoing_fails_the_state_is_unknown():
     with world() as here, here.open() as driver:
-        here.server.fault = Fault("refuse", "rule")
+        here.server.script.fault = Fault("refuse", "rule")
         here.server.device = StubbornDevice(here)  # type: ignore[assignment]
         with pytest.raises(StateUnknown, match=r"could not be undone.*stubborn"):
             driver.write([Step(StepKind.CREATE, A)])
@@ -227,14 +227,14 @@ def test_a_session_that_somebody_changed_is_not_deleted():
 def test_a_stalled_server_ends_in_an_unknown_state(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Client.__init__, "__defaults__", (0.8,))
     with world() as here:
-        here.server.fault = Fault("stall", "clone")
+        here.server.script.fault = Fault("stall", "clone")
         with here.open() as driver, pytest.raises(StateUnknown, match="no answer in time"):
             driver.write([Step(StepKind.CREATE, A)])
 
 
 def test_a_refusal_in_a_later_step_names_the_step():
     with world() as here:
-        here.server.fault = Fault("refuse", "rule", 1)
+        here.server.script.fault = Fault("refuse", "rule", 1)
         with here.open() as driver, pytest.raises(PartialWrite, match=r"step 2 \(create fcn-gpt-1\)") as caught:
             driver.write([Step(StepKind.CREATE, A), Step(StepKind.CREATE, B)])
         assert caught.value.done == 1
