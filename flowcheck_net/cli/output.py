@@ -61,6 +61,11 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts ``Ethernet2`` before ``Ethernet10``."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
+
+
 def emit_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
     """One JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, sort_keys=True))

@@ -194,7 +194,7 @@ def _show(out: "Console", plan: "Plan", *, proof: bool) -> None:
 
 
 def _points(plan: "Plan") -> "Table":
-    from flowcheck_net.cli.output import table
+    from flowcheck_net.cli.output import natural, table
 
     made = table(
         f"Observation points of {plan.job.name}",
@@ -208,7 +208,7 @@ def _points(plan: "Plan") -> "Table":
             shown.setdefault(seen_at, []).append(f"{hop.group}/{hop.channel}/{hop.index}")
     session = {(s.switch, s.capture): s.session for s in plan.sessions}
     load = {(item.switch, item.capture): item for item in plan.loads}
-    for point in plan.points:
+    for point in sorted(plan.points, key=lambda point: natural(point.id)):
         used = load[point.switch, point.capture]
         planned = session[point.switch, point.capture]
         made.add_row(
@@ -246,7 +246,7 @@ def _rate(mbps: int) -> str:
 def _coverage(plan: "Plan") -> "Table":
     from rich.text import Text
 
-    from flowcheck_net.cli.output import table
+    from flowcheck_net.cli.output import natural, table
 
     kind = "tree" if plan.job.trees else "ring"
     columns = (kind, "ranks", "hops seen", "copies", "wanted", "")
@@ -255,7 +255,7 @@ def _coverage(plan: "Plan") -> "Table":
     seen: dict[tuple[str, int], list[str]] = {}
     for hop in plan.hops:
         seen.setdefault((hop.group, hop.channel), []).append(_hop_words(lanes[hop.group, hop.channel], hop))
-    for ring in plan.coverage:
+    for ring in sorted(plan.coverage, key=lambda ring: natural(f"{ring.group}/{ring.channel}")):
         short = ring.copies < ring.wanted
         made.add_row(
             f"{ring.group}/{ring.channel}",

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from flowcheck_net.cli.duration import Duration
 from flowcheck_net.cli.inputs import read_plan
@@ -78,6 +79,11 @@ def command(
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.cli.verify_show import error_of, report_json, show
 
+    asked = click.get_current_context().get_parameter_source
+    if asked("window") is ParameterSource.COMMANDLINE and (not probe or records):
+        raise click.UsageError("--window needs --probe, and is of no use to --records")
+    if asked("count") is ParameterSource.COMMANDLINE and not records:
+        raise click.UsageError("--count needs --records")
     plan = read_plan(plan_file)
     reach = reach_for(plan.job.name, state_dir, Teller(quiet=True), workers)
     report = verify_plan(plan, reach, leftovers(plan, state_dir))

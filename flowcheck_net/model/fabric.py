@@ -224,7 +224,8 @@ class Fabric:
             distance = len(nx.bidirectional_shortest_path(self._core, source, target)) - 1
         except nx.NetworkXNoPath:
             raise PlanError(
-                f"no path from switch {source} to switch {target}", hint="add the missing links to topology.yaml"
+                f"no path from switch {source} to switch {target}",
+                hint="add the missing links to topology.yaml; if --without took them away: the job needs them",
             ) from None
         half = distance // 2
         before = nx.single_source_shortest_path_length(self._core, source, cutoff=half)

@@ -1,6 +1,7 @@
 """The input files as they would be without a device or a link, or with a stricter policy."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.spec.base import split_end
@@ -60,10 +61,7 @@ def _without(specs: Specs, name: str) -> Topology:
             topology, {f"{n.name}:{nic.name}" for n in topology.checkpoint_nodes if n.name == device for nic in n.nics}
         )
     if not any(switch.name == device for switch in topology.switches):
-        raise PlanError(
-            f"there is no switch, checkpoint node or capture port {name}",
-            hint="a host of the job cannot be taken away: change the job instead",
-        )
+        raise PlanError(f"there is no switch, checkpoint node or capture port {name}", hint=_meant(topology, device))
     hosts = {host.name for host in topology.hosts}
     ends = [[split_end(end)[0] for end in link] for link in topology.links]
     if any(device in pair and hosts.intersection(pair) for pair in ends):
@@ -71,6 +69,14 @@ def _without(specs: Specs, name: str) -> Topology:
     kept = tuple(switch for switch in topology.switches if switch.name != device)
     attached = {end for link in topology.links for end in link if device in [split_end(side)[0] for side in link]}
     return _cut(topology.model_copy(update={"switches": kept}), attached)
+
+
+def _meant(topology: Topology, name: str) -> str:
+    if any(host.name == name for host in topology.hosts):
+        return "a host of the job cannot be taken away: change the job instead"
+    known = [*(switch.name for switch in topology.switches), *(node.name for node in topology.checkpoint_nodes)]
+    close = get_close_matches(name, known, n=1, cutoff=0.4)
+    return f"did you mean {close[0]}?" if close else "write its name as in topology.yaml"
 
 
 def _muted(switch: Switch, name: str) -> Switch:

@@ -42,6 +42,13 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return Shell(tmp_path, monkeypatch, capsys)
 
 
+def test_an_option_that_would_be_passed_over_is_refused(shell: Shell):
+    plan = str(shell.plan)
+    for words in (["--window", "5s"], ["--count", "7"], ["--probe", "--count", "7"]):
+        assert shell("verify", plan, *words) == 2
+        assert words[-2] in shell.err
+
+
 def test_the_usual_path(shell: Shell):
     plan = str(shell.plan)
     assert shell("apply", plan, "--dry-run") == 0

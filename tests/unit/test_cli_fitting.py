@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from flowcheck_net.cli.output import table
+from flowcheck_net.cli.output import natural, table
 
 _HEADINGS = ("hop", "captures", "expected", "seen", "missing", "bytes", "reason")
 _ROWS = (
@@ -59,3 +59,8 @@ def test_a_word_longer_than_the_terminal_is_broken_not_lost() -> None:
     out = io.StringIO()
     Console(file=out, width=24, highlight=False).print(shown)
     assert out.getvalue().count("x") == 50
+
+
+def test_numbers_in_names_sort_as_numbers() -> None:
+    names = ["leaf1:Ethernet10:rx", "leaf1:Ethernet2:tx", "leaf1:7", "leaf1:Ethernet2:rx"]
+    assert sorted(names, key=natural) == ["leaf1:7", "leaf1:Ethernet2:rx", "leaf1:Ethernet2:tx", "leaf1:Ethernet10:rx"]

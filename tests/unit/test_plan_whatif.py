@@ -112,6 +112,11 @@ class TestWithout:
         with pytest.raises(PlanError, match=words):
             without_devices(specs([("a", "leaf1", "800G")]), names)
 
+    def test_a_mistyped_switch_is_named(self) -> None:
+        with pytest.raises(PlanError) as caught:
+            without_devices(specs([("a", "leaf1", "800G")]), ["leaf-1"])
+        assert caught.value.hint == "did you mean leaf1?"
+
     def test_a_hosts_link_cannot_be_taken_away(self) -> None:
         asked = specs([("a", "leaf1", "800G")])
         with pytest.raises(PlanError, match="joins a host"):
