@@ -4,6 +4,7 @@
 write and no longer. Ours are clone sessions whose description bears our job's tag; nothing else is named in a write.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Self, TypeVar
 
 from p4.v1 import p4runtime_pb2
 
-from flowcheck_net.drivers.p4runtime_change import Batch, Doubt, Impossible, Planner, StepRefused, carry_out
+from flowcheck_net.drivers.p4runtime_change import Batch, Doubt, Impossible, Planner, Room, StepRefused, carry_out
 from flowcheck_net.drivers.p4runtime_client import Client
 from flowcheck_net.drivers.p4runtime_entries import (
     Picture,
@@ -26,7 +27,7 @@ from flowcheck_net.drivers.p4runtime_entries import (
 from flowcheck_net.drivers.p4runtime_errors import Lost, Refused, Unreachable, UpdateError
 from flowcheck_net.drivers.p4runtime_pipeline import Running, Wanted, judge, load_wanted
 from flowcheck_net.drivers.p4runtime_reference import parse_reference
-from flowcheck_net.drivers.p4runtime_schema import ACL
+from flowcheck_net.drivers.p4runtime_schema import ACL, FLOWS
 from flowcheck_net.drivers.p4runtime_sessions import FIRST_ID, LAST_ID, Found, Ports, Rivals, find_sessions, remarks_on
 from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, PlanError, Rejected, StateUnknown
 from flowcheck_net.intent import (
@@ -64,9 +65,9 @@ class P4RuntimeDriver:
     def __init__(self, address: SwitchAddress, job: str, limits: Capabilities) -> None:
         self._switch = address.name
         self._job = job
-        # A session takes one id of ours, whatever the target allows. Windows are not written yet: Planner refuses them.
+        # A session takes one id of ours, whatever the target allows.
         most = min(limits.max_sessions, LAST_ID - FIRST_ID + 1)
-        self._limits = replace(limits, max_sessions=most, message_window=False)
+        self._limits = replace(limits, max_sessions=most)
         try:
             self._where = parse_reference(address.management)
         except ValueError as error:
@@ -197,7 +198,8 @@ class P4RuntimeDriver:
     def _plan(self, steps: Sequence[Step], running: Running, picture: Picture) -> list[list[Batch]]:
         tables = running.schema.tables if running.schema else {}
         sizes = {direction: tables[name].size for direction, name in ACL.items() if name in tables}
-        return Planner(picture, self._job, self._ports, self._limits, sizes).batches(steps)
+        room = Room(sizes, tables[FLOWS].size if FLOWS in tables else 0, int(time.time()))
+        return Planner(picture, self._job, self._ports, self._limits, room).batches(steps)
 
     def _send(self, running: Running, batch: Batch) -> list[UpdateError | None]:
         schema = running.schema

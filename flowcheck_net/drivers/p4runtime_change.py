@@ -4,15 +4,16 @@ Within a batch a P4Runtime server may act in any order and goes on after an erro
 stands in batches of its own. Whatever moment a write is cut off at, each entry of ours hangs on a description that says
 whose it is, and no rule names a clone session that is not there:
 
-* create: description, counters to 0, clone session, rules;
-* delete: rules, clone session, description.
+* create: description, counters to 0, clone session, queue pairs to follow, rules;
+* delete: rules, queue pairs, clone session, description.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.drivers.p4runtime_entries import Clone, Description, Entry, Picture, Zero
 from flowcheck_net.drivers.p4runtime_errors import Lost, Refused, UpdateError
+from flowcheck_net.drivers.p4runtime_flows import Flow, NoRoom, flows_for
 from flowcheck_net.drivers.p4runtime_sessions import (
     FIRST_ID,
     LAST_ID,
@@ -49,16 +50,26 @@ class Edit:
 Batch = tuple[Edit, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the tables of the switch hold, and when it is asked."""
+
+    rules: Mapping[Direction, int]
+    flows: int
+    seconds: int
+    """Since 1970."""
+
+
 class Planner:
     """Turns steps into batches, one list for each step, while it keeps a picture of what will be there."""
 
-    def __init__(
-        self, picture: Picture, job: str, ports: Ports, limits: Capabilities, sizes: dict[Direction, int]
-    ) -> None:
+    def __init__(self, picture: Picture, job: str, ports: Ports, limits: Capabilities, room: Room) -> None:
         self._job = job
         self._ports = ports
         self._limits = limits
-        self._sizes = sizes
+        self._room = room
+        self._flows = list(picture.flows)
+        self._gone: list[Flow] = []
         self._found = list(find_sessions(picture, job, ports))
 
     def batches(self, steps: Sequence[Step]) -> list[list[Batch]]:
@@ -72,8 +83,6 @@ class Planner:
             raise Impossible(
                 f"{session.name}: the switch has {len(self._found)} clone sessions, which is all it may have"
             )
-        if session.windows:
-            raise Impossible(f"{session.name} has message windows, which this driver does not write yet")
         if not 0 < len(session.sources) <= self._limits.max_sources_per_session:
             most = self._limits.max_sources_per_session
             raise Impossible(f"{session.name} has {len(session.sources)} sources; 1 to {most} are possible")
@@ -89,6 +98,7 @@ class Planner:
             # After a pipeline was pushed over living sessions BMv2 keeps their replicas, unseen, and would add ours to
             # them; a delete clears them. No rule names the session yet.
             batches += [(Edit(clone, False),), (Edit(clone, True),)]
+        batches += _cut([Edit(flow, True) for flow in found.flows])
         return batches + _cut([Edit(rule, True) for rule in found.rules])
 
     def _delete(self, session: MirrorSession) -> list[Batch]:
@@ -98,7 +108,10 @@ class Planner:
             state = "is not there" if not named else "is not as it was read: somebody has changed it"
             raise Impossible(f"{session.name} {state}")
         self._found.remove(found)
+        self._flows = [flow for flow in self._flows if flow not in found.flows]
+        self._gone += found.flows
         batches = _cut([Edit(rule, False) for rule in found.rules])
+        batches += _cut([Edit(flow, False) for flow in found.flows])
         batches += [(Edit(found.clone, False),)] if found.clone else []
         return batches + ([(Edit(found.description, False),)] if found.description else [])
 
@@ -112,7 +125,20 @@ class Planner:
         if name_number >= _NUMBERS:
             raise Impossible(f"{session.name}: numbers of sessions end at {_NUMBERS - 1} on a P4 switch")
         description = Description(number, job_tag(self._job), name_number)
-        return Found(session, number, rules, description, Clone(number, ((port, 1),)))
+        flows = self._followed(session, number)
+        return Found(session, number, rules, description, Clone(number, ((port, 1),)), flows)
+
+    def _followed(self, session: MirrorSession, number: int) -> tuple[Flow, ...]:
+        if not session.windows:
+            return ()
+        if not self._room.flows:
+            raise Impossible(f"{session.name} has message windows, and the program of the switch has no fc.flows")
+        try:
+            made = flows_for(session.windows, number, self._flows, self._gone, self._room.flows, self._room.seconds)
+        except NoRoom as error:
+            raise Impossible(f"{session.name}: {error}") from error
+        self._flows += made
+        return made
 
     def _free_id(self, session: MirrorSession) -> int:
         taken = {f.id for f in self._found}
@@ -122,7 +148,7 @@ class Planner:
         return free
 
     def _check_room(self, new: Found) -> None:
-        for direction, size in self._sizes.items():
+        for direction, size in self._room.rules.items():
             used, more = (
                 sum(r.direction is direction for f in every for r in f.rules) for every in (self._found, [new])
             )
@@ -188,6 +214,8 @@ def describe(edit: Edit) -> str:
         return f"{verb} clone session {entry.id}"
     if isinstance(entry, Description):
         return f"{verb} the description of clone session {entry.clone}"
+    if isinstance(entry, Flow):
+        return f"{verb} the window of queue pair {entry.qp:#x} at {entry.rule.destination}"
     fields = ", ".join(f"{name}={value:#x}" for name, value, _ in entry.match)
     return f"{verb} rule {entry.direction} {fields}"
 

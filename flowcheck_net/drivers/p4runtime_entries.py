@@ -5,7 +5,19 @@ from dataclasses import dataclass
 
 from p4.v1 import p4runtime_pb2
 
-from flowcheck_net.drivers.p4runtime_schema import ACL, ASKED, DESCRIBE, MIRROR, SENT, SESSIONS, Schema, Table
+from flowcheck_net.drivers.p4runtime_flows import Flow, fill_flow, flow_of
+from flowcheck_net.drivers.p4runtime_schema import (
+    ACL,
+    ASKED,
+    DESCRIBE,
+    FLOWS,
+    FOLLOW,
+    MIRROR,
+    SENT,
+    SESSIONS,
+    Schema,
+    Table,
+)
 from flowcheck_net.intent import Direction
 
 
@@ -54,7 +66,7 @@ class Zero:
     clone: int
 
 
-Entry = Rule | Description | Clone | Zero
+Entry = Rule | Description | Clone | Flow | Zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +80,17 @@ class Picture:
     """Packets that matched a rule, where the switch counts them."""
     odd: int = 0
     """Entries of these tables whose action is not one of ours."""
+    flows: tuple[Flow, ...] = ()
+    """Queue pairs that are followed."""
 
 
 def queries(schema: Schema) -> list[p4runtime_pb2.Entity]:
     """Entities to read for a picture."""
     found = [clone_query()]
-    for name in (*ACL.values(), SESSIONS):
+    for name in schema.tables:
         entity = p4runtime_pb2.Entity()
         entity.table_entry.table_id = schema.tables[name].id
-        if name != SESSIONS:
+        if name in ACL.values():
             entity.table_entry.counter_data.SetInParent()
         found.append(entity)
     return found
@@ -105,6 +119,7 @@ def picture_of(schema: Schema | None, entities: Iterable[p4runtime_pb2.Entity]) 
     rules: list[tuple[Rule, int | None]] = []
     descriptions: list[Description] = []
     clones: list[Clone] = []
+    flows: list[Flow] = []
     odd = 0
     directions = {schema.tables[name].id: direction for direction, name in ACL.items()} if schema else {}
     for entity in entities:
@@ -116,9 +131,13 @@ def picture_of(schema: Schema | None, entities: Iterable[p4runtime_pb2.Entity]) 
         entry = entity.table_entry
         action = entry.action.action
         direction = directions.get(entry.table_id)
-        wanted = schema.actions[MIRROR[direction] if direction else DESCRIBE]
+        follows = FLOWS in schema.tables and entry.table_id == schema.tables[FLOWS].id
+        wanted = schema.actions[MIRROR[direction] if direction else FOLLOW if follows else DESCRIBE]
         if action.action_id != wanted.id:
             odd += 1
+            continue
+        if follows:
+            flows.append(flow_of(schema, entry))
             continue
         params = {wanted.name_of(p.param_id): _number(p.value) for p in action.params}
         if direction:
@@ -133,6 +152,7 @@ def picture_of(schema: Schema | None, entities: Iterable[p4runtime_pb2.Entity]) 
         tuple(clones),
         tuple((rule, count) for rule, count in rules if count is not None),
         odd,
+        tuple(flows),
     )
 
 
@@ -147,7 +167,9 @@ def update_of(schema: Schema, entry: Entry, kind: int) -> list[p4runtime_pb2.Upd
     if isinstance(entry, Zero):
         return [_zero(schema.counters[name], entry.clone) for name in (*ASKED, SENT)]
     update = p4runtime_pb2.Update(type=kind)
-    if isinstance(entry, Clone):
+    if isinstance(entry, Flow):
+        fill_flow(update.entity.table_entry, schema, entry)
+    elif isinstance(entry, Clone):
         _fill_clone(update.entity.packet_replication_engine_entry.clone_session_entry, entry)
     elif isinstance(entry, Description):
         table = schema.tables[SESSIONS]

@@ -16,11 +16,19 @@ ACL = {Direction.RX: "fc.ingress_acl", Direction.TX: "fc.egress_acl"}
 MIRROR = {Direction.RX: "fc.ingress_mirror", Direction.TX: "fc.egress_mirror"}
 SENT = "fc.sent_copies"
 ASKED = ("fc.ingress_copies", "fc.egress_copies")
+FLOWS = "fc.flows"
+FOLLOW = "fc.follow"
 KEY = ("port", "src", "dst", "udp_dst", "qp")
 """Match fields of a rule."""
-_TABLES = {SESSIONS: ("session",), **dict.fromkeys(ACL.values(), KEY)}
-_ACTIONS = {DESCRIBE: ("job_tag", "session_number"), **dict.fromkeys(MIRROR.values(), ("session", "point", "windowed"))}
+_TABLES = {SESSIONS: ("session",), FLOWS: ("dst", "qp"), **dict.fromkeys(ACL.values(), KEY)}
+_ACTIONS = {
+    DESCRIBE: ("job_tag", "session_number"),
+    FOLLOW: ("index", "epoch", "anchored", "anchor", "period", "low", "high"),
+    **dict.fromkeys(MIRROR.values(), ("session", "point", "windowed")),
+}
 _COUNTERS = (SENT, *ASKED)
+_OPTIONAL = frozenset({FLOWS, FOLLOW})
+"""A site's program need not follow queue pairs: message windows are refused then."""
 
 
 class OtherProgram(Exception):
@@ -72,8 +80,8 @@ def schema_of(p4info: p4info_pb2.P4Info) -> Schema:
         program = p4info.pkg_info.name or "its program"
         raise OtherProgram(f"{program} has no mirror block of ours (p4/README.md): {', '.join(missing)} missing")
     return Schema(
-        {name: tables[name] for name in _TABLES},
-        {name: actions[name] for name in _ACTIONS},
+        {name: tables[name] for name in _TABLES if name in tables},
+        {name: actions[name] for name in _ACTIONS if name in actions},
         {name: counters[name] for name in _COUNTERS},
     )
 
@@ -83,6 +91,6 @@ def _fields(fields: Iterable[p4info_pb2.MatchField]) -> dict[str, Field]:
 
 
 def _missing(wanted: Mapping[str, tuple[str, ...]], found: Mapping[str, Table]) -> list[str]:
-    absent = [name for name in wanted if name not in found]
+    absent = [name for name in wanted if name not in found and name not in _OPTIONAL]
     parts = [f"{n}.{f}" for n, fields in wanted.items() if n in found for f in fields if f not in found[n].fields]
     return absent + parts

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.drivers.p4runtime_entries import Clone, Description, Picture, Rule
+from flowcheck_net.drivers.p4runtime_flows import Flow
 from flowcheck_net.ids import Address, PortName, SessionName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, MirrorSource, Remark, RemarkKind, session_name
 
@@ -52,6 +53,8 @@ class Found:
     rules: tuple[Rule, ...]
     description: Description | None
     clone: Clone | None
+    flows: tuple[Flow, ...] = ()
+    """Queue pairs that are followed for it."""
 
     @property
     def ours(self) -> bool:
@@ -71,14 +74,19 @@ def find_sessions(picture: Picture, job: str, ports: Ports) -> tuple[Found, ...]
         rules[rule.clone].append(rule)
     descriptions = {d.clone: d for d in picture.descriptions}
     clones = {c.id: c for c in picture.clones}
+    flows: dict[int, list[Flow]] = defaultdict(list)
+    for flow in picture.flows:
+        flows[flow.clone].append(flow)
     found = []
     for number in sorted({*rules, *descriptions, *clones}):
         described, clone = descriptions.get(number), clones.get(number)
         sources, filters = _watched(rules[number], ports)
         destination = ports.name(clone.replicas[0][0]) if clone and clone.replicas else NOWHERE
         name = _name(number, described, job_tag(job), job)
-        session = MirrorSession(name, sources, destination, filters)
-        found.append(Found(session, number, tuple(rules[number]), described, clone))
+        windowed = bool(rules[number]) and all(rule.windowed for rule in rules[number])
+        windows = tuple(flow.rule for flow in flows[number]) if windowed else ()
+        session = MirrorSession(name, sources, destination, filters, windows)
+        found.append(Found(session, number, tuple(rules[number]), described, clone, tuple(flows[number])))
     return tuple(found)
 
 
@@ -88,11 +96,11 @@ def rules_for(session: MirrorSession, clone: int, ports: Ports) -> tuple[Rule, .
     for point, source in enumerate(session.sources):
         port = ("port", ports.number(source.port), _PORT)
         if not session.filters:
-            found.append(Rule(source.direction, (port,), PRIORITY, clone, point))
+            found.append(Rule(source.direction, (port,), PRIORITY, clone, point, bool(session.windows)))
         for pair in session.filters:
             addresses = (("dst", _wide(pair.destination), _ADDRESS), ("src", _wide(pair.source), _ADDRESS))
             match = (*addresses, port, ("udp_dst", ROCE_PORT, _UDP))
-            found.append(Rule(source.direction, tuple(sorted(match)), PRIORITY, clone, point))
+            found.append(Rule(source.direction, tuple(sorted(match)), PRIORITY, clone, point, bool(session.windows)))
     return tuple(found)
 
 
@@ -139,8 +147,7 @@ def remarks_on(found: Found, rivals: Rivals, ports: Ports) -> Iterable[Remark]:
             f"{strange} of its rules are not as we write them, or stand alone: their ports are not counted as sources"
         )
         yield Remark(RemarkKind.FILTER, text, name)
-    if any(r.windowed for r in found.rules):
-        yield Remark(RemarkKind.FILTER, "only a window of the messages of each loop is copied", name)
+    yield from _window_remarks(found)
     if not found.rules:
         yield Remark(RemarkKind.INACTIVE, "no rule selects packets for it", name)
     for rule in regular:
@@ -151,6 +158,18 @@ def remarks_on(found: Found, rivals: Rivals, ports: Ports) -> Iterable[Remark]:
     if len(regular) != len(sources) * max(1, len(filters)):
         yield Remark(RemarkKind.FILTER, "rules stand twice or are missing", name)
     yield from _taken(found, rivals, ports)
+
+
+def _window_remarks(found: Found) -> Iterable[Remark]:
+    name, windows = found.session.name, found.session.windows
+    if any(r.windowed for r in found.rules) and not windows:
+        text = "only a window of the messages of each loop is copied, and which is not said for the session as a whole"
+        yield Remark(RemarkKind.FILTER, text, name)
+    if found.flows and not windows:
+        yield Remark(RemarkKind.OTHER, f"{len(found.flows)} queue pairs are followed for it in vain", name)
+    if shifted := [flow.rule for flow in found.flows if not flow.from_start]:
+        text = f"queue pair {shifted[0].qpn:#x} at {shifted[0].destination} is not counted from PSN 0"
+        yield Remark(RemarkKind.FILTER, text, name)
 
 
 def _clone_remarks(found: Found, ports: Ports) -> Iterable[Remark]:
