@@ -16,10 +16,10 @@ from typing import Any
 from tests.doubles.p4_twin import Sent, Twin
 from tests.p4.artefacts import ARTEFACTS, BMV2, P4INFO
 
-WAIT_S = 4
+WAIT_S = 8
 """Seconds between the start of the switch and its first packet: time to fill the tables."""
-SPACING_US = 1000
-"""Between packets: far below what a loaded BMv2 loses."""
+SPACING_US = 10_000
+"""Between packets: an egress queue holds 64, so its thread may be kept waiting for half a second by other work."""
 
 
 def free_port() -> int:
@@ -160,12 +160,15 @@ def run(
     command = [str(binary), "--use-files", str(WAIT_S), *interfaces, "--thrift-port", str(thrift_port), "--no-p4"]
     command += ["--", "--grpc-server-addr", f"127.0.0.1:{grpc_port}"]
     with (folder / "log").open("wb") as log:
+        started = time.monotonic()
         switch = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
         try:
             controller = Controller(f"127.0.0.1:{grpc_port}")
             try:
                 controller.push()
                 controller.fill(twin)
+                if time.monotonic() - started > WAIT_S - 1:
+                    raise TimeoutError("the tables were not filled before the first packet: the machine is too busy")
                 yield controller, _collect(folder, ports, WAIT_S + len(packets) * SPACING_US / 1e6 + 1)
             finally:
                 controller.close()
