@@ -116,6 +116,8 @@ def _complaint(step: Step, now: Mapping[SessionName, MirrorSession], bridge: Bri
         return "" if there == session else "the session was changed by someone else since it was read"
     if there is not None:
         return "it is there already"
+    if session.windows:
+        return "it has message windows, and Open vSwitch follows no queue pairs"
     if sum(_rows(s, column) for s in (*now.values(), session)) > room:
         return f"session table full: a bridge has {MOST_MIRRORS} mirrors"
     return (

@@ -1,12 +1,14 @@
 """What every driver must do: the protocol, ownership, steps, limits. One suite; see ``bench.py`` for how to join."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 
 from flowcheck_net.drivers.base import Driver
 from flowcheck_net.errors import DriverError, PartialWrite, Rejected
-from flowcheck_net.intent import MirrorSession, Step, SwitchState
+from flowcheck_net.ids import Address, Qpn
+from flowcheck_net.intent import MirrorSession, Step, SwitchState, WindowRule
 from flowcheck_net.plan.diff import diff
 from tests.conformance.bench import OTHER_JOB, Bench, Cannot, create, delete, session
 from tests.doubles.switches import undoing
@@ -73,6 +75,23 @@ def test_what_is_written_is_read_back_by_another_connection(bench: Bench):
     assert read(bench).owned == (a(bench), b(bench))
     write(bench, delete(a(bench)))
     assert read(bench).owned == (b(bench),)
+
+
+def test_message_windows_are_read_back_or_refused(bench: Bench):
+    """Never left out: whole ports would be another load than planned."""
+    rules = tuple(WindowRule(Address("10.0.0.2"), Qpn(number), 12, 6, 12) for number in (0x514, 0x515))
+    windowed = replace(a(bench), windows=rules)
+    with bench.open() as driver:
+        able = driver.capabilities().message_window
+    if not able:
+        with pytest.raises(Rejected, match="message windows"):
+            write(bench, create(windowed))
+        assert read(bench).owned == ()
+        return
+    write(bench, create(windowed))
+    assert read(bench).owned == (windowed,)
+    write(bench, delete(windowed))
+    assert read(bench).owned == ()
 
 
 def test_a_filter_is_read_back(bench: Bench):

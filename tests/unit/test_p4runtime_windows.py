@@ -14,8 +14,8 @@ from flowcheck_net.plan.diff import diff
 from flowcheck_net.plan.plan import Plan
 from tests.doubles.p4runtime_device import STRATUM
 from tests.doubles.p4runtime_entries import ALL_PORT, DELETE, MODIFY, forward, rule, table_update, wide
+from tests.doubles.p4runtime_faults import Fault
 from tests.doubles.p4runtime_info import build_p4info
-from tests.doubles.p4runtime_server import Fault
 from tests.doubles.p4runtime_world import A, B, World, world
 from tests.doubles.synth_reading import Seen, every_host_port, example, read
 from tests.doubles.window_world import World as Captures
@@ -61,10 +61,10 @@ def test_a_delete_leaves_nothing() -> None:
         assert here.server.device.entries == {}
 
 
-@pytest.mark.parametrize("on", ["description", "clone", "rule"])
+@pytest.mark.parametrize("on", ["description", "clone", "fc.flows", "rule"])
 def test_a_refused_step_leaves_nothing(on: str) -> None:
     with world() as here:
-        here.server.fault = Fault("refuse", on)
+        here.server.script.fault = Fault("refuse", on)
         with here.open() as driver, pytest.raises(Rejected):
             driver.write([Step(StepKind.CREATE, WINDOWED)])
         assert here.server.device.entries == {}
