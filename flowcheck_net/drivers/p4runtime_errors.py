@@ -4,7 +4,12 @@ A failed write bears one ``p4.v1.Error`` for each update in the trailing metadat
 those that succeeded. p4runtime-shell's own iterator never ends on such a mixture, so it is decoded here.
 """
 
+import os
 from dataclasses import dataclass
+
+# gRPC's core writes failed handshakes to standard error; what they mean is told elsewhere. Read when it is imported,
+# which this module does before all others of the driver. A user who sets the variable gets its log.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc
 from google.protobuf.message import DecodeError

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,6 +153,29 @@ def test_no_secret_is_told_anywhere(keys: Path, monkeypatch: pytest.MonkeyPatch,
     for text in (told.message, told.hint, repr(told), caplog.text, repr(told.__cause__)):
         assert secret[:20] not in text
         assert "PRIVATE KEY-----" not in text
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from flowcheck_net.drivers.registry import open_driver
+from flowcheck_net.errors import ConnectError
+from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import SwitchAddress
+try:
+    open_driver(SwitchAddress(SwitchName("leaf1"), "bmv2", sys.argv[1]), "gpt", Path()).__enter__()
+except ConnectError:
+    sys.exit(5)
+"""
+
+
+def test_nothing_is_written_beside_the_error(keys: Path, monkeypatch: pytest.MonkeyPatch):
+    """gRPC's core logs failed handshakes to standard error by itself."""
+    trust(monkeypatch, keys)
+    with switch(keys, "old") as here:
+        words = [sys.executable, "-c", PROGRAM, f"p4rt:{here.server.address}?device=1&tls=yes"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
 
 
 def test_a_write_over_mutual_tls(keys: Path, monkeypatch: pytest.MonkeyPatch):
