@@ -118,7 +118,12 @@ def _gaps(one: Flow, two: Flow, shift: int, later: Ranges, seen: Ranges) -> tupl
 
 
 def _missing(one: Flow, two: Flow, seen: Ranges, to_come: int | None) -> tuple[Missing, ...]:
-    found = [each for each in one.missing if each.cause is Cause.CAPTURE_START and each.position == seen[0][0] - 1]
+    begun = one if one.seen[0][0] == seen[0][0] else two  # whose message at the front it is
+    found = [
+        _missing_between(seen[0][0] - 1, seen[0][0] - 1, each.cause)
+        for each in begun.missing
+        if each.cause is Cause.CAPTURE_START
+    ]
     for (_, before), (after, _) in pairwise(seen):
         found.append(_missing_between(before + 1, after - 1, Cause.LOST))
     last = seen[-1][1]

@@ -60,20 +60,39 @@ class _Piece:
 
     message: Message
     end: int | None
-    """Its last position; None: unknown, it takes what comes until another begins."""
+    """Its last position by its length; None: unknown."""
     last: int
     """Its highest packet seen."""
+    closed: bool
+    """Its last packet was seen, or the length tells which it is: what comes behind is another's."""
+
+    @property
+    def start(self) -> int:
+        """Its first position."""
+        return self.message.position
+
+    @property
+    def headed(self) -> bool:
+        """Does it begin with its First or Only?"""
+        return _headed(self.message)
+
+    def holds(self, position: int) -> bool:
+        """Would a packet that begins no message be its own there?"""
+        if self.end is not None:
+            return position <= self.end
+        return position <= self.last or not self.closed
 
 
 def sew(one: Side, two: Side, seen: Ranges) -> Seam:
     """Join the messages of the earlier and the later side; ``seen`` is what either saw."""
-    pieces = _open_pieces(one, two.seen[0][0])
-    kept = one.count - len(pieces)
+    own = _open_pieces(one, two.seen[0][0])
+    kept = one.count - len(own)
     highest = one.seen[-1][1]
-    bound = max((highest, *(piece.end for piece in pieces if piece.end is not None)))
-    goes_on = next_in(two.seen, highest + 1) if pieces and pieces[-1].end is None else None
-    near = [piece.message for piece in pieces]
+    bound = max((highest, *(piece.end for piece in own if piece.end is not None)))
+    goes_on = next_in(two.seen, highest + 1) if own and not own[-1].closed else None
+    near = [piece.message for piece in own]
     both = intersection(one.seen, two.seen)
+    others: list[_Piece] = []
     used = 0
     while used < two.count:
         message = two.message(used)
@@ -81,28 +100,43 @@ def sew(one: Side, two: Side, seen: Ranges) -> Seam:
             break
         near.append(message)
         if covered(both, message.position, two.last_of(message)) < message.packets:
-            _place(pieces, message, two)
+            others.append(_piece(two, used))
         used += 1
-    joined = [_settled(pieces, at, one, seen) for at in range(len(pieces))]
+    pieces = _disjoint([*own, *others], seen)
+    joined = [_settled(pieces, at, seen) for at in range(len(pieces))]
     rows = one.messages[: kept * ROW.size] + rows_of(joined) + two.messages[used * ROW.size :]
     last_here = pieces and used == two.count and pieces[-1].last == seen[-1][1]
-    return Seam(rows, _to_come(pieces[-1], two, seen) if last_here else None, tuple(near))
+    return Seam(rows, _to_come(pieces[-1], seen) if last_here else None, tuple(near))
+
+
+def _piece(side: Side, number: int) -> _Piece:
+    """A message of a side.
+
+    Where its length is unknown it goes on unless its end was seen: that it has an immediate, or that what follows it at
+    once or without a head would have been its own.
+    """
+    message = side.message(number)
+    last = side.last_of(message)
+    if message.expected_packets is not None:
+        return _Piece(message, max(last, message.position + message.expected_packets - 1), last, closed=True)
+    if number + 1 < side.count:
+        following = side.message(number + 1)
+        closed = message.immediate is not None or not _headed(following) or following.position == last + 1
+    else:
+        closed = not (side.open_end and last == side.seen[-1][1])
+    return _Piece(message, None, last, closed)
 
 
 def _open_pieces(one: Side, low: int) -> list[_Piece]:
     """Messages of the earlier side that packets of the later one may belong to, by position."""
     found: list[_Piece] = []
+    behind: int | None = None
     for number in range(one.count - 1, -1, -1):
-        message = one.message(number)
-        last = one.last_of(message)
-        end: int | None = last
-        if message.expected_packets is not None:
-            end = max(last, message.position + message.expected_packets - 1)
-        elif one.open_end and last == one.seen[-1][1]:
-            end = None
-        if end is not None and end < low:
+        piece = _piece(one, number)
+        if (not piece.holds(low) and piece.last < low) or (behind is not None and behind <= low):
             break
-        found.append(_Piece(message, end, last))
+        found.append(piece)
+        behind = piece.start
     return found[::-1]
 
 
@@ -110,32 +144,63 @@ def _headed(message: Message) -> bool:
     return message.opcode & _PART in _HEADS
 
 
-def _place(pieces: list[_Piece], message: Message, two: Side) -> None:
-    """Put a message of the later side where it belongs."""
-    last = two.last_of(message)
-    own = _Piece(message, _end_of(message), last)
-    home = next((piece for piece in reversed(pieces) if piece.message.position <= message.position), None)
-    inside = home is not None and (home.end is None or message.position <= home.end)
-    if home is None or not inside or (_headed(message) and message.position > home.message.position):
-        pieces.append(own)
-        pieces.sort(key=lambda piece: piece.message.position)
-        return
-    rest = next_in(two.seen, home.end + 1) if home.end is not None and last > home.end else None
-    home.last = max(home.last, last if rest is None else home.end or last)
-    home.message = _joined(home.message, message, two)
-    if rest is not None:
-        opcode = message.opcode & ~_PART | _MIDDLE
-        tail = replace(message, position=rest, opcode=opcode, bytes=None, ll_flag=None, icrc_sum=None)
-        home.message = replace(home.message, icrc_sum=None, immediate=None)
-        pieces.append(_Piece(replace(tail, first_psn=rest % (1 << 24)), None, last))
+def _disjoint(pieces: Sequence[_Piece], seen: Ranges) -> list[_Piece]:
+    """What packets in the order of their numbers would have made of the pieces of both sides."""
+    left = sorted(pieces, key=lambda piece: (piece.start, not piece.headed))
+    found: list[_Piece] = []
+    while left:
+        piece = left.pop(0)
+        before = found[-1] if found else None
+        if before is None or not before.holds(piece.start):
+            found.append(piece)
+            continue
+        head = piece.headed and piece.start > before.start
+        rest = _cut(before, piece.start if head else _shared_end(before, piece), seen)
+        if head:
+            before.last = min(before.last, piece.start - 1)
+            found.append(piece)
+        else:
+            more = _cut(piece, _shared_end(before, piece), seen)
+            _absorb(before, piece)
+            left += [more] if more else []
+        left += [rest] if rest else []
+        left.sort(key=lambda piece: (piece.start, not piece.headed))
+    return found
 
 
-def _end_of(message: Message) -> int | None:
-    return None if message.expected_packets is None else message.position + message.expected_packets - 1
+def _shared_end(before: _Piece, piece: _Piece) -> int:
+    """Where a message ends of which two pieces are known, the second without a head."""
+    ends = [p.last for p in (before, piece) if p.end is None and p.closed]
+    if before.end is not None:
+        return before.end
+    return min(ends, default=max(before.last, piece.last))
 
 
-def _joined(one: Message, two: Message, side: Side) -> Message:
-    """What the later side says of a message, added to what the earlier one says. Packets are counted later."""
+def _cut(piece: _Piece, position: int, seen: Ranges) -> _Piece | None:
+    """Leave the piece what it has up to ``position``; the rest, a piece without head. None: it has nothing above."""
+    if piece.last <= position:
+        return None
+    start = next_in(seen, position + 1) or piece.last
+    opcode = piece.message.opcode & ~_PART | _MIDDLE
+    rest = replace(piece.message, position=start, first_psn=start % (1 << 24), opcode=opcode, packets=0)
+    rest = replace(rest, bytes=None, expected_packets=None, ll_flag=None, icrc_sum=None)
+    cut = _Piece(rest, None, piece.last, piece.closed and piece.end is None)
+    piece.message = replace(piece.message, icrc_sum=None, immediate=None)
+    piece.last = position
+    return cut
+
+
+def _absorb(piece: _Piece, other: _Piece) -> None:
+    """Add a piece of the same message."""
+    piece.message = _joined(piece.message, other.message)
+    if piece.end is None:
+        piece.end = other.end
+        piece.closed |= other.closed
+    piece.last = max(piece.last, other.last)
+
+
+def _joined(one: Message, two: Message) -> Message:
+    """What one piece says of a message, added to what another one says. Packets are counted later."""
     known = one.icrc_sum is not None and two.icrc_sum is not None
     return replace(
         one,
@@ -150,19 +215,19 @@ def _joined(one: Message, two: Message, side: Side) -> Message:
     )
 
 
-def _settled(pieces: list[_Piece], at: int, one: Side, seen: Ranges) -> Message:
+def _settled(pieces: list[_Piece], at: int, seen: Ranges) -> Message:
     """The message of a piece, its packets counted; what only repeats packets changes nothing else."""
     piece = pieces[at]
     last = piece.last if piece.end is None else piece.end
     if at + 1 < len(pieces):
-        last = min(last, pieces[at + 1].message.position - 1)
-    packets = covered(seen, piece.message.position, last)
+        last = min(last, pieces[at + 1].start - 1)
+    packets = covered(seen, piece.start, last)
     if packets == piece.message.packets:
         return piece.message
     return replace(piece.message, packets=packets, icrc_sum=None)
 
 
-def _to_come(piece: _Piece, two: Side, seen: Ranges) -> int:
+def _to_come(piece: _Piece, seen: Ranges) -> int:
     if piece.end is None:
-        return int(two.open_end)
+        return 0 if piece.closed else 1
     return max(0, piece.end - seen[-1][1])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flowcheck_net.errors import ReceiveError
@@ -291,3 +291,42 @@ def test_the_end_of_the_capture_is_the_later_file_s(folder: Path) -> None:
     files = [written(folder, STREAM[:22], "a", 1000), written(folder, STREAM[22:24], "b", 1100)]
     (flow,) = merged(files).flows
     assert [(each.position - WRAP, each.packets, each.cause) for each in flow.missing] == [(24, 1, Cause.CAPTURE_END)]
+
+
+def told(flow: Flow) -> object:
+    """What does not depend on the order in which packets came."""
+    messages = [
+        (m.position, m.first_psn, m.bytes, m.packets, m.expected_packets, m.immediate, m.opcode) for m in flow.messages
+    ]
+    return flow.seen, flow.repeats, flow.missing, messages
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    lost=st.sets(st.integers(0, len(STREAM) - 1), max_size=6),
+    moved=st.lists(st.tuples(st.integers(0, len(STREAM) - 1), st.integers(-12, 12)), max_size=4),
+    again=st.sets(st.integers(0, len(STREAM) - 1), max_size=2),
+    place=st.integers(1, len(STREAM) - 1),
+)
+@example(lost=set(), moved=[(30, -24)], again=set(), place=8)  # one packet far ahead in the earlier file
+@example(lost={0, 1, 2}, moved=[(3, 12), (4, 12)], again=set(), place=5)  # the later file begins lower
+def test_disorder_and_loss_across_a_seam(
+    folder: Path, lost: set[int], moved: list[tuple[int, int]], again: set[int], place: int
+) -> None:
+    """Packets that come early or late by some places, are lost or come twice: messages and losses are the same."""
+    order = {number: float(number) for number in range(len(STREAM)) if number not in lost}
+    for number, distance in moved:
+        if number in order:
+            order[number] = number + distance + 0.5
+    frames = [(at, STREAM[number]) for number, at in order.items()]
+    frames += [(at + 20.2, STREAM[number]) for number, at in order.items() if number in again]
+    frames.sort()
+    one, two = [[frame for at, frame in frames if (at < place) == early] for early in (True, False)]
+    if not one or not two:
+        return
+    files = [written(folder, one, "a", 1000), written(folder, two, "b", 1000 + len(one))]
+    (whole,) = read([written(folder, [*one, *two], "whole", 1000)]).flows
+    (found,) = merged(files).flows
+    if whole.seen[0][0] % (1 << 24) == found.seen[0][0] % (1 << 24) and whole.seen[0][0] != found.seen[0][0]:
+        return  # numbered from another wrap
+    assert told(found) == told(whole)
