@@ -101,6 +101,12 @@ def run() -> None:
     except FlowcheckError as error:
         _tell(error)
         code = error.exit_code
+    except PermissionError as refused:
+        barred = OutputError(
+            f"{refused.filename}: {refused.strerror}", hint="run it as a user who may, or name another place"
+        )
+        _tell(barred)
+        code = barred.exit_code
     if output is not None:
         sys.stdout.flush()
         if output.lost:

@@ -274,8 +274,10 @@ def _progress(files: Sequence[Path]) -> "Iterator[Callable[[int], None]]":
     """A place to tell how many bytes were read: a bar where somebody watches and it takes long enough."""
     import sys
 
-    sizes = [path.stat().st_size for path in files if path.is_file()]
-    piped = any(str(path) == "-" or (path.exists() and not path.is_file()) for path in files)
+    from flowcheck_net.receive.capture_file import is_regular
+
+    sizes = [path.stat().st_size for path in files if is_regular(path)]
+    piped = len(sizes) < len(files)
     if not sys.stderr.isatty() or (sum(sizes) < _LONG and not piped):
         yield lambda _: None
         return

@@ -203,7 +203,10 @@ def _stream(source: _Source, piece: int) -> Stream:
 
 def is_regular(path: Path) -> bool:
     """Is it a file that may be opened more than once?"""
-    return path != STDIN and path.is_file()
+    try:
+        return path != STDIN and path.is_file()
+    except OSError:  # a directory on the way may not be entered: whoever opens it tells
+        return False
 
 
 @contextmanager

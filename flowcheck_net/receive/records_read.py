@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck_net.errors import RecordsCorrupt
+from flowcheck_net.receive.capture_file import is_regular
 from flowcheck_net.receive.native_records import Block, Kind, Unsound, blocks
 from flowcheck_net.receive.records import Flow, Gap, Missing, Records
 from flowcheck_net.receive.records_decode import Unfit, decode_records
@@ -20,7 +21,7 @@ _ROWS = {Kind.MESSAGES: ROW, Kind.SEEN: SEEN, Kind.REPEATS: REPEAT, Kind.MISSING
 
 def holds_records(path: Path) -> bool:
     """Does a file begin like records, of either form? False where it is no file or cannot be read."""
-    if not path.is_file():
+    if not is_regular(path):
         return False
     try:
         with path.open("rb") as file:

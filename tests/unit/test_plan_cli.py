@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from flowcheck_net.cli.inputs import read_plan
+from flowcheck_net.cli.main import run as main
 from flowcheck_net.cli.plan import command, write_plan
 from flowcheck_net.errors import Infeasible, OutputError, StalePlan
 from flowcheck_net.plan.plan import plan_from_json
@@ -29,6 +30,20 @@ def test_what_is_no_directory_is_refused_in_one_sentence(wrong: str) -> None:
     result = CliRunner().invoke(command, [str(EXAMPLES / "two-host" / wrong)])
     assert result.exit_code == 2
     assert "give the directory that holds topology.yaml, job.yaml and policy.yaml" in result.output.replace("\n", " ")
+
+
+def test_a_place_that_may_not_be_entered_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def barred(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", barred)
+    monkeypatch.setattr("sys.argv", ["flowcheck-net", "plan", "/barred/here"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: /barred/here: Permission denied\n")
 
 
 def test_a_binary_file_is_no_plan(tmp_path: Path) -> None:
