@@ -9,6 +9,7 @@ from itertools import combinations
 
 from flowcheck_net.intent import is_owned
 from flowcheck_net.plan.check_limits import Violation, fine_limits
+from flowcheck_net.plan.check_windows import windows_hold
 from flowcheck_net.plan.plan import Plan, PlannedHop, PlannedSession
 from flowcheck_net.plan.problem import Capture, Hop, PlanningProblem, RingNeed, SwitchLimits, Tap
 
@@ -29,6 +30,7 @@ def check(plan: Plan, problem: PlanningProblem) -> tuple[Violation, ...]:
         *view.hops(),
         *view.rings(),
         *view.cost(),
+        *windows_hold(plan),
     ]
     return tuple(sorted(set(found)))
 

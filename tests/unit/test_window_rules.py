@@ -15,6 +15,7 @@ from flowcheck_net.errors import PlanError, StalePlan
 from flowcheck_net.ids import Address, Qpn
 from flowcheck_net.intent import MirrorSession, WindowRule
 from flowcheck_net.model.platforms import capabilities, known_platforms
+from flowcheck_net.plan.check_windows import windows_hold
 from flowcheck_net.plan.compare import compare
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.plan.plan import Plan, plan_from_json, plan_to_json
@@ -169,3 +170,36 @@ def test_another_window_is_a_change_of_the_session() -> None:
     plan = plan_of()
     assert compare(plan, plan).same
     assert not compare(plan, altered(plan)).same
+
+
+def wrong(plan: Plan, **change: int) -> list[str]:
+    """What the checker says when every rule of the plan is changed."""
+
+    def changed(rule: WindowRule) -> WindowRule:
+        moved = {name: getattr(rule, name) + by for name, by in change.items()}
+        return replace(rule, **moved)
+
+    sessions = tuple(
+        replace(p, session=replace(p.session, windows=tuple(changed(r) for r in p.session.windows)))
+        for p in plan.sessions
+    )
+    return [violation.detail for violation in windows_hold(replace(plan, sessions=sessions))]
+
+
+@pytest.mark.parametrize("strategy", ["reduced", "exact"])
+@pytest.mark.parametrize("tree", [False, True])
+def test_the_checker_finds_windows_that_hold_what_was_promised(strategy: str, tree: bool) -> None:
+    nccl = {"version": "2.19.3", "protocol": "LL", "channels": 1, "threads": 512}
+    assert wrong(plan_of(strategy, tree=tree, nccl=nccl, broadcasts=[{"bytes": 16}])) == []
+
+
+def test_the_checker_finds_windows_that_do_not() -> None:
+    plan = plan_of("exact")
+    assert any("shows partial sums" in text for text in wrong(plan, low=-1))
+    assert wrong(plan, low=1) == ["dp0/0: a chunk is shown 0 times, promised 1"]
+    assert wrong(plan, high=-1) == ["dp0/0: a chunk is shown 0 times, promised 1"]
+    assert "dp0/0/0 is seen and has none" in wrong(plan, qpn=1000)
+
+
+def test_the_checker_says_nothing_of_whole_ports() -> None:
+    assert list(windows_hold(plan_of("port", named=False))) == []
