@@ -53,13 +53,26 @@ def _by_key(records: Records) -> dict[_Key, list[Flow]]:
     return found
 
 
-def _first(flows: Sequence[Flow]) -> int:
-    return min(flow.seen[0][0] for flow in flows)
+def _ends(flow: Flow) -> tuple[int, int]:
+    return flow.seen[0][0], flow.seen[-1][1]
 
 
-def _steps(flows: Iterable[Flow], shift: int, sign: int) -> Iterable[tuple[int, int]]:
+def _shift(flow: Flow, first: int, last: int) -> int:
+    """What brings the positions of a flow to those from ``first`` to ``last``.
+
+    The same PSN is the same packet, but each flow counts its wraps from its own first packet. Taken is where both have
+    most in common, and of such places the one where they begin nearest to each other.
+    """
+    begin, end = _ends(flow)
+    near = round((first - begin) / PSN_COUNT)
+    shifts = [PSN_COUNT * wraps for wraps in (near, near - 1, near + 1)]
+    return max(shifts, key=lambda shift: min(last, end + shift) - max(first, begin + shift))
+
+
+def _steps(flows: Iterable[Flow], whole: tuple[int, int], sign: int) -> Iterable[tuple[int, int]]:
     """Where the number of copies changes, and by how much."""
     for flow in flows:
+        shift = _shift(flow, *whole)
         for first, last in flow.seen:
             yield first + shift, sign
             yield last + 1 + shift, -sign
@@ -76,12 +89,10 @@ def _copies(flows: Iterable[Flow]) -> int:
 
 def _differences(before: Sequence[Flow], after: Sequence[Flow]) -> list[tuple[int, int, int]]:
     """Maximal stretches (position, packets, copies before minus after), without those where they are equal."""
-    shift = 0
-    if before and after:  # the same PSN is the same packet, but each side counts its wraps from its own first packet
-        shift = round((_first(before) - _first(after)) / PSN_COUNT) * PSN_COUNT
+    whole = max(map(_ends, before or after), key=lambda ends: ends[1] - ends[0])
     changes: dict[int, int] = defaultdict(int)
-    for flows, moved, sign in ((before, 0, 1), (after, shift, -1)):
-        for position, change in _steps(flows, moved, sign):
+    for flows, sign in ((before, 1), (after, -1)):
+        for position, change in _steps(flows, whole, sign):
             changes[position] += change
     places = sorted(position for position, change in changes.items() if change)
     stretches = []

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,25 @@ def test_sides_that_count_their_wraps_differently() -> None:
     loss = only(records(flow(before)), records(flow(after)))
     assert [(each.first_psn, each.last_psn, each.packets) for each in loss.lost_ranges] == [(WRAP - 2, 0, 3), (3, 3, 1)]
     assert (loss.lost, loss.added) == (4, 0)
+
+
+def test_ports_of_one_side_that_count_their_wraps_differently() -> None:
+    """One port saw the flow before the PSN began again, the other one only behind that."""
+    early, late = Counter(range(WRAP - 10, WRAP + 20)), Counter(range(3, 20))
+    after = early + Counter(range(WRAP + 3, WRAP + 20))
+    for sides in ((early, late), (late, early)):
+        before = records(*(flow(side, f"cap{number}") for number, side in enumerate(sides)))
+        loss = only(before, records(flow(after)))
+        assert (loss.before, loss.after, loss.lost, loss.added) == (47, 47, 0, 0)
+
+
+def test_an_after_that_begins_more_than_half_the_psns_later() -> None:
+    """Both count from PSN 0 on; the second capture was begun 10 million packets later."""
+    long = replace(flow(Counter([0])), seen=((0, 20_000_000),))
+    rest = replace(long, seen=((10_000_000, 14_999_999), (15_000_001, 20_000_000)))
+    loss = only(records(long), records(rest))
+    assert [(each.position, each.packets) for each in loss.lost_ranges] == [(0, 10_000_000), (15_000_000, 1)]
+    assert loss.added == 0
 
 
 def test_capture_ports_of_a_side_are_added_up() -> None:
