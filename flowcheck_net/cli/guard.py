@@ -19,8 +19,10 @@ def spare_inputs(output: Path | None, option: str, *inputs: Path | None) -> None
         inputs: Files that it reads.
 
     Raises:
-        click.UsageError: ``output`` is one of them, by whatever name.
+        click.UsageError: ``output`` is one of them, by whatever name, or ``-``, by which many mean standard output.
     """
+    if str(output) == "-":
+        raise click.UsageError(f"{option} - is no standard output here: give the name of a file")
     if output is not None and any(_same(output, path) for path in _given(inputs)):
         raise click.UsageError(f"{option} {output} would write over an input; choose another name")
 

@@ -170,10 +170,15 @@ def refuse_incomplete(report: "PayloadReport") -> None:
     """
     from flowcheck_net.errors import CoverageGap, CoverageUnknown
 
+    if not report.written:
+        raise CoverageUnknown(
+            "no iteration of the planned job was found in the capture, and nothing was laid",
+            hint="is it the plan of the job that sent this? `flowcheck-net audit` says what each flow is",
+        )
     whole = sum(each.complete for each in report.written)
     text = f"{whole} of {len(report.written)} iterations are complete"
     hint = "the others keep names that end in .partial; their manifest.json says what is missing and why"
     if any(each.missing for each in report.written):
         raise CoverageGap(text, hint=hint)
-    if whole < len(report.written) or not report.written:
+    if whole < len(report.written):
         raise CoverageUnknown(text, hint=hint)

@@ -75,3 +75,11 @@ def test_a_capture_name_that_names_nothing_is_told(files: Path) -> None:
     assert "--capture leaf1=b.pcapng names no file and no interface; the capture ports are ckpt1:cap0" in result.stderr
     given = CliRunner().invoke(cli, ["replay", "a.pcapng", "--capture", "leaf1=ckpt1:cap0"])
     assert "names no file" not in given.stderr
+
+
+@pytest.mark.parametrize("arguments", ["replay a.pcapng -o -", "records merge a.json -o -", "synth plan.json -o -"])
+def test_a_dash_is_not_the_name_of_a_file_to_write(files: Path, arguments: str) -> None:
+    result = CliRunner().invoke(cli, arguments.split())
+    assert result.exit_code == 2
+    assert "is no standard output here" in result.stderr
+    assert not Path("-").exists()

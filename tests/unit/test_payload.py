@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from flowcheck_net.audit.verdict import Verdict
 from flowcheck_net.checkpoint.payload import PayloadReport, Wanted
 from flowcheck_net.cli.main import cli
-from flowcheck_net.errors import OutputError, RecordsCorrupt, Unobserved
-from flowcheck_net.plan.plan import Plan, expectation
+from flowcheck_net.errors import CoverageUnknown, OutputError, RecordsCorrupt, Unobserved
+from flowcheck_net.plan.plan import Plan, expectation, plan_to_json
 from flowcheck_net.receive.gradient import Gradient, group_entry
 from flowcheck_net.receive.lay import Layer
 from flowcheck_net.receive.layout import lay_out
@@ -170,6 +170,16 @@ def test_where_no_queue_pair_can_be_followed_nothing_is_laid_and_it_is_said(tmp_
     assert (laid.places, laid.lays, laid.contradictions) == ({}, {}, ())
     (entry,) = [group_entry(tmp_path / "out/iteration-000000.partial", g) for g in layout.groups.values()]
     assert (entry["complete"], entry["buckets"][0]["missing_units"]) == (False, entry["units"])
+
+
+def test_a_plan_of_another_job_is_told(tmp_path: Path) -> None:
+    synthesize(world.plan_of("two-host"), tmp_path / "m.pcapng", iterations=1)
+    other = tmp_path / "plan.json"
+    other.write_text(plan_to_json(world.plan_of("four-host")))
+    arguments = ["replay", str(tmp_path / "m.pcapng"), "--plan", str(other), "--payload", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, arguments)
+    assert isinstance(result.exception, CoverageUnknown)
+    assert "no iteration of the planned job was found" in str(result.exception)
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
