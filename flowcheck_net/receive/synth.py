@@ -21,7 +21,7 @@ from flowcheck_net.receive.synth_payload import Gradients
 from flowcheck_net.receive.synth_report import SynthReport, WrittenCapture, WrittenFlow
 from flowcheck_net.receive.synth_route import sender_taps, taps_of
 from flowcheck_net.receive.synth_schedule import PROLOGUE, Ledger, Schedule, Watcher
-from flowcheck_net.receive.synth_setup import Limits, Observed, check_faults, connections_of, observe
+from flowcheck_net.receive.synth_setup import Limits, Observed, check_faults, connections_of, mirrored_packets, observe
 from flowcheck_net.receive.synth_streams import Copy
 
 EPOCH = 1_767_225_600_000_000_000
@@ -97,7 +97,8 @@ class _Synthesis:
         self._regular = Schedule(plan.job, seen, gap, prologue=False)
         totals = {name: sum(send.packets for send in sends) for name, sends in self._regular.sends.items()}
         hops = {each.connection.name: bool(each.data) for each in everything}
-        check_faults(faults, Limits(hops, totals, self.captures, iterations))
+        mirrored = mirrored_packets(plan, faults) if faults and start_psn == 0 else {}
+        check_faults(faults, Limits(hops, totals, self.captures, iterations, mirrored))
         self._ledgers = [Ledger(connection) for connection in seen]
         self._watchers = [
             watcher

@@ -8,7 +8,7 @@ from hashlib import sha256
 from flowcheck_net.errors import Problem, SpecError
 from flowcheck_net.ids import Address, CapturePort, Qpn
 from flowcheck_net.model.job import Job, Lane, RankPlace
-from flowcheck_net.plan.plan import Plan
+from flowcheck_net.plan.plan import Plan, expectation
 from flowcheck_net.receive.synth_connection import Connection
 from flowcheck_net.receive.synth_faults import Fault, FaultKind
 from flowcheck_net.receive.synth_payload import Gradients
@@ -138,6 +138,27 @@ class Limits:
     """Data packets of an iteration, of the hops that taps see in any direction."""
     captures: Sequence[CapturePort]
     iterations: int
+    mirrored: Mapping[str, frozenset[int]]
+    """Of hops with message windows only: the packets of an iteration that are inside, where the sender repeats none."""
+
+
+def mirrored_packets(plan: Plan, faults: Sequence[Fault]) -> dict[str, frozenset[int]]:
+    """See ``Limits.mirrored``."""
+    rules = {rule.flow for planned in plan.sessions for rule in planned.session.windows}
+    repeated = {fault.hop for fault in faults if fault.kind is FaultKind.RETRANSMIT}
+    found = {}
+    for hop in expectation(plan).hops if rules else ():
+        name = f"{hop.group}/{hop.channel}/{hop.index}"
+        if hop.window is None or name in repeated or any((hop.destination, qpn) not in rules for qpn in hop.qpns):
+            continue
+        inside: set[int] = set()
+        at = 0
+        for number, message in enumerate(hop.messages):
+            if number in hop.window.inside:
+                inside.update(range(at, at + message.packets))
+            at += message.packets
+        found[name] = frozenset(inside)
+    return found
 
 
 def check_faults(faults: Sequence[Fault], limits: Limits) -> None:
@@ -170,6 +191,12 @@ def _misfits(fault: Fault, limits: Limits) -> Iterator[tuple[str, str, str]]:
     ):
         last = limits.packets[fault.hop] - 1
         yield "packet", f"hop {fault.hop!r} sends only {last + 1} packets an iteration", f"0 to {last}"
+    elif fault.hop is not None and fault.packet is not None and fault.kind is not FaultKind.RETRANSMIT:
+        inside = limits.mirrored.get(fault.hop)
+        first, last = fault.packet
+        if inside is not None and inside.isdisjoint(range(first, last + 1)):
+            cure = f"the first that is copied is {min(inside)}" if inside else "its window is empty"
+            yield "packet", f"packet {first} of hop {fault.hop!r} is outside its message window: no copy is made", cure
 
 
 def _sees(fault: Fault, hop: str, limits: Limits) -> bool:

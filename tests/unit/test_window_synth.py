@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flowcheck_net.errors import SpecError
 from flowcheck_net.plan.plan import Plan, PlannedSession, expectation
 from tests.doubles.p4_twin import Twin
 from tests.doubles.p4_twin_tables import Entry, exact
@@ -77,7 +78,7 @@ JOBS: list[dict[str, Any]] = [
 def test_the_copies_are_those_of_the_p4_program(tmp_path: Path, job: dict[str, Any], faults: Sequence[str]) -> None:
     plan, world = windowed_plan(**job), World(tmp_path)
     assert one_hop_each(plan)
-    for hop in (plan.hops[0], plan.hops[-1]):
+    for hop in (plan.hops[0], plan.hops[-1])[: 2 if faults else 1]:
         named = [fault.format(f"{hop.group}/{hop.channel}/{hop.index}") for fault in faults]
         assert written(plan, world, faults=named) == copied(plan, world, faults=named)
 
@@ -112,3 +113,16 @@ def test_what_is_written_is_what_is_expected(tmp_path: Path) -> None:
     data = {(rule.destination, rule.qpn) for planned in plan.sessions for rule in planned.session.windows}
     packets = [p for p in read(World(tmp_path).capture(plan, iterations=1))[0] if (p.destination, p.dest_qp) in data]
     assert len(packets) == sum(m.packets for hop in expectation(plan).hops if hop.captures for m in hop.mirrored)
+
+
+@pytest.mark.parametrize("kind", ["loss", "duplicate", "reorder", "cut", "late"])
+def test_a_fault_of_a_copy_that_is_not_made_is_refused(tmp_path: Path, kind: str) -> None:
+    """Packet 0 is a partial sum, of 6 messages of 49152 B, 12 packets each. What is sent again is copied always."""
+    plan, world = windowed_plan(), World(tmp_path)
+    name = f"dp0/0/{plan.hops[0].index}"
+    fault = f"{kind}:hop={name},iteration=1,packet=0"
+    with pytest.raises(SpecError, match="outside its message window") as caught:
+        world.capture(plan, faults=[fault])
+    assert "the first that is copied is 72" in str(caught.value)
+    world.capture(plan, faults=[fault, f"retransmit:hop={name},iteration=1,packet=0"])
+    world.capture(unmirrored(plan), faults=[fault])
