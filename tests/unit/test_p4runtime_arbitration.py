@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from flowcheck_net.drivers.p4runtime_client import Client
+from flowcheck_net.drivers.p4runtime_errors import Refused
+from flowcheck_net.drivers.p4runtime_reference import parse_reference
 from flowcheck_net.errors import ConnectError, PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import Step, StepKind
+from tests.doubles.ovs_lab import wait_until
 from tests.doubles.p4runtime_device import STRATUM
+from tests.doubles.p4runtime_entries import clone_update
 from tests.doubles.p4runtime_faults import Fault
 from tests.doubles.p4runtime_world import A, B, world
 
@@ -84,12 +89,19 @@ def test_who_is_taken_over_within_a_step_does_not_know():
 
 
 def test_a_takeover_that_was_told_stops_the_next_write_before_it_is_sent():
-    with world() as here, here.open() as driver, driver.hold():
-        here.server.arbitration.join_stranger(50)
-        sent = len(here.server.writes)
-        with pytest.raises(Rejected, match=r"election id 50 has taken over|another controller is the primary"):
-            driver.write(CREATE)
-        assert len(here.server.writes) == sent
+    with world() as here:
+        client = Client(parse_reference(f"p4rt:{here.server.address}?device=1"))
+        stalled = here.server.script.fault = Fault("stall", "clone")
+        try:
+            with client.primary():
+                here.server.arbitration.join_stranger(50)
+                assert client._stream is not None
+                wait_until(lambda: client._stream is not None and bool(client._stream.taken_over()), "news")
+                with pytest.raises(Refused, match="controller with election id 50 has taken over"):
+                    client.write_all([clone_update(5, (3, 1))])
+            assert here.server.script.fault is stalled, "the server has seen the write"
+        finally:
+            client.close()
 
 
 def test_after_the_block_the_next_controller_is_primary_at_once():

@@ -79,6 +79,17 @@ def test_the_same_program_pushed_by_somebody_else_is_not_pushed_again(files: dic
         assert here.server.device.config.cookie.cookie == 1
 
 
+def test_our_cookie_tells_our_program_where_the_switch_gives_its_p4info_otherwise(files: dict[str, str]):
+    with world(loaded=False) as here:
+        create(here, push="empty", **files)
+        cookie = here.server.device.config.cookie.cookie
+        here.server.load(cookie, build_p4info(sizes={"fc.loss": 128}))
+        with here.open(push="replace", **files) as driver:
+            assert driver.read().remarks == ()
+            driver.write([Step(StepKind.CREATE, A)])
+        assert here.server.device.config.cookie.cookie == cookie
+
+
 def test_another_version_is_a_remark_or_is_replaced_and_our_copies_do_not_linger(files: dict[str, str]):
     """BMv2 keeps clone sessions in its data plane over a push: ours are deleted before it."""
     with world() as here:

@@ -88,7 +88,7 @@ def test_what_makes_a_session_less_than_whole_is_said(change: str, kind: RemarkK
             "two replicas": [clone_update(2, (31, 1), (40, 1), kind=MODIFY)],
             "windowed": [rule(info, "ingress", port, 2, 0, 1000, 1, kind=MODIFY)],
             "point": [rule(info, "ingress", port, 2, 9, 1000, kind=MODIFY)],
-            "rival": [clone_update(7, (48, 1)), rule(info, "ingress", {"udp_dst": ROCE}, 7, priority=2000)],
+            "rival": [clone_update(7, (48, 1)), rule(info, "ingress", {"udp_dst": ROCE}, 7, priority=1000)],
             "half masked": [rule(info, "ingress", {"port": (4, 4)}, 2)],
             "no rule": [
                 rule(info, "ingress", port, 2, 0, 1000, kind=DELETE),
