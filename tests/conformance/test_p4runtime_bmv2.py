@@ -12,6 +12,7 @@ from flowcheck_net.drivers.p4runtime_client import Client
 from flowcheck_net.drivers.p4runtime_errors import Refused
 from flowcheck_net.drivers.p4runtime_reference import parse_reference
 from flowcheck_net.drivers.registry import open_driver
+from flowcheck_net.errors import ConnectError
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Step, StepKind, SwitchAddress
 from tests.conformance import bench_p4runtime
@@ -126,6 +127,25 @@ def test_the_driver_loads_the_pipeline_and_our_copies_do_not_linger(lab: Bmv2Lab
             steps = [] if made in driver.read().owned else [Step(StepKind.CREATE, made)]
             driver.write(steps)
             assert driver.read().owned == (made,)
+
+
+def test_a_switch_without_a_pipeline_says_so_or_is_given_one_by_the_first_write(lab: Bmv2Lab, tmp_path: Path):
+    lab.revive()
+    info = tmp_path / "fc.p4info.txtpb"
+    info.write_text(text_format.MessageToString(lab.info))
+    plain = f"p4rt:{lab.relay.address}?device=1&ports=Ethernet"
+    made = session(P4RuntimeBench, 0, "0:rx")  # type: ignore[arg-type]
+    with (
+        open_driver(SwitchAddress(SwitchName("leaf1"), "bmv2", plain), "gpt", tmp_path) as driver,
+        pytest.raises(ConnectError, match="runs no pipeline"),
+    ):
+        driver.read()
+    words = f"{plain}&p4info={info}&program={ARTEFACTS / PROGRAM}&push=empty"
+    with open_driver(SwitchAddress(SwitchName("leaf1"), "bmv2", words), "gpt", tmp_path) as driver:
+        assert driver.read().restart_mark == ""
+        driver.write([Step(StepKind.CREATE, made)])
+        assert driver.read().owned == (made,)
+        assert driver.read().restart_mark.startswith("cookie 0x")
 
 
 def test_a_stranger_with_a_higher_id_is_named_and_one_that_comes_stops_us(bmv2: P4RuntimeBench, lab: Bmv2Lab):

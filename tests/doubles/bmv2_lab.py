@@ -71,9 +71,13 @@ class Bmv2Lab:
 
     def restart(self) -> None:
         """Kill it; it comes back empty, and its pipeline is loaded."""
+        self.revive()
+        self.load()
+
+    def revive(self) -> None:
+        """Kill it; it comes back without a pipeline."""
         self._stop()
         self.relay = self._start()
-        self.load()
 
     def load(self) -> None:
         """Push the pipeline, whatever is there."""
