@@ -11,7 +11,7 @@ export ASAN_OPTIONS UBSAN_OPTIONS
 # meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup native demo test lint fmt type contracts test-py test-c fuzz fuzz-corpus bench p4 clean
+.PHONY: help setup native demo lab test lint fmt type contracts test-py test-c fuzz fuzz-corpus bench p4 clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -25,6 +25,11 @@ $(READY): pyproject.toml constraints.txt meson.build
 
 demo: setup ## the main job on the shipped examples: plan, apply, synthesize, replay, audit, report
 	$(BIN)/flowcheck-net demo --output build/demo
+
+lab: setup ## the second demo (root): the job on real Open vSwitch switches in namespaces, clean and with faults
+	@command -v ovs-vswitchd >/dev/null && command -v nft >/dev/null || { echo "make lab needs Open vSwitch and nftables:" \
+	    "apt-get install --no-install-recommends openvswitch-switch nftables iproute2 util-linux" >&2; exit 1; }
+	$(BIN)/flowcheck-net lab demo --output build/lab
 
 test: lint type contracts test-c fuzz-corpus test-py ## every gate and every test
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.errors import OutputError
+from flowcheck_net.cli.audit import error_of, publishable, show_report
+from flowcheck_net.errors import FlowcheckError, OutputError
 from flowcheck_net.lab.faults import FORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from flowcheck_net.audit.result import AuditReport
+    from flowcheck_net.cli.lab_cases import Case
     from flowcheck_net.lab.build import Lab
 
 EXAMPLE = Path("topologies/lab-leaf-spine")
@@ -36,6 +39,21 @@ class _LabName(click.ParamType[str]):
 _NAME = click.option(
     "--name", default="lab", show_default=True, type=_LabName(), help="Of the lab; there can be several."
 )
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    default=Path("build/lab"),
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for plan, captures and records; files of an earlier run are overwritten.",
+)
+_RECEIVER = click.option(
+    "--receiver",
+    type=click.Choice(["dpdk", "capture"]),
+    help="How copies are received: `flowcheck-net receive`, or captures, replayed.  [default: dpdk where built]",
+)
+_ITERATIONS = 20
+"""Of the demo."""
 _DIRECTORY = click.argument(
     "directory", required=False, default=EXAMPLE, type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
@@ -49,9 +67,9 @@ def command() -> None:
 
     \b
     Examples:
-      flowcheck-net lab up topologies/lab-leaf-spine
-      flowcheck-net lab status
-      flowcheck-net lab down
+      flowcheck-net lab demo                                  (every fault, one after another: make lab)
+      flowcheck-net lab run topologies/lab-leaf-spine         (made for this run, and taken away)
+      flowcheck-net lab up topologies/lab-leaf-spine && flowcheck-net lab run && flowcheck-net lab down
     """  # noqa: D301 - click wants the real backspace character
 
 
@@ -81,17 +99,18 @@ def up_command(directory: Path, name: str) -> None:
 @click.option(
     "--fault", "faults", multiple=True, metavar="SPEC", help="One of those below. May be given several times."
 )
-@click.option(
-    "-o",
-    "--output",
-    default=Path("build/lab"),
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for plan, captures and records; files of an earlier run are overwritten.",
-)
+@_OUTPUT
+@_RECEIVER
 @click.option("--json", "as_json", is_flag=True, help="Print the audit's report as JSON.")
 def run_command(
-    directory: Path | None, name: str, iterations: int, faults: tuple[str, ...], output: Path, *, as_json: bool
+    directory: Path | None,
+    name: str,
+    iterations: int,
+    faults: tuple[str, ...],
+    output: Path,
+    receiver: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Plan, apply, send the job's traffic from all hosts at once, record the copies, and audit them.
 
@@ -106,7 +125,6 @@ def run_command(
       flowcheck-net lab up && flowcheck-net lab run --fault cut:capture=ckpt1:cap0,at=0.5; flowcheck-net lab down
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.audit.result import report_to_dict
-    from flowcheck_net.cli.audit import error_of, show_report
     from flowcheck_net.cli.output import console, emit_json
     from flowcheck_net.lab.faults import parse_faults
     from flowcheck_net.lab.run import run
@@ -114,7 +132,8 @@ def run_command(
     make_folder(output)
     with interruptible(), _lab(directory, name) as lab:
         asked = parse_faults(faults, lab.drawn)
-        report = run(lab, output.absolute(), iterations, asked, lambda line: None if as_json else click.echo(line))
+        tell: Callable[[str], None] = (lambda _: None) if as_json else click.echo
+        report = run(lab, output.absolute(), iterations, asked, tell, live=is_live(receiver, tell))
     if as_json:
         emit_json(report_to_dict(report.audit))
     else:
@@ -126,6 +145,74 @@ def run_command(
             click.echo(f"{switch} lost {count:,} frames in its own buffers, which none of its counters tells")
     if error := error_of(report.audit):
         raise error
+
+
+@command.command("demo")
+@click.option(
+    "--topologies",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path("topologies"),
+    show_default=True,
+    help="Folder of the shipped examples.",
+)
+@_OUTPUT
+@_RECEIVER
+def demo_command(topologies: Path, output: Path, receiver: str | None) -> None:
+    """Run the job on real switches, clean and with every fault; then show all verdicts. Takes about two minutes.
+
+    Example: flowcheck-net lab demo --output /tmp/flowcheck-lab
+    """
+    from flowcheck_net.cli.lab_cases import CASES
+    from flowcheck_net.lab.build import directory_of, lab_of
+    from flowcheck_net.lab.faults import parse_faults
+    from flowcheck_net.lab.run import run
+    from flowcheck_net.spec.load import load_specs, spec_paths
+
+    make_folder(output)
+    live = is_live(receiver, click.echo)
+    rows: list[tuple[Case, AuditReport]] = []
+    for example in dict.fromkeys(case.example for case in CASES):
+        specs = load_specs(*spec_paths(topologies / example))
+        with interruptible(), lab_of(specs, directory_of(f"demo-{os.getpid()}")) as lab:
+            click.echo(click.style(f"{example}: {len(lab.drawn.all_nodes)} nodes are up", bold=True))
+            for case in (case for case in CASES if case.example == example):
+                folder = output / f"{example}-{case.title.replace(' ', '-').replace('%', 'percent').replace(',', '')}"
+                make_folder(folder)
+                words = "".join(f" --fault {fault}" for fault in case.faults)
+                click.echo(click.style(f"$ flowcheck-net lab run topologies/{example}{words}", bold=True))
+                report = run(lab, folder.absolute(), _ITERATIONS, parse_faults(case.faults, lab.drawn), live=live)
+                click.echo(f"{report.audit.verdict}: {publishable(report.audit)}")
+                rows.append((case, report.audit))
+    _show_cases(rows)
+    wrong = [case.title for case, found in rows if found.verdict.value not in case.allowed]
+    if wrong:
+        raise FlowcheckError(f"not the verdict that it must be: {', '.join(wrong)}")
+
+
+def _show_cases(rows: "Sequence[tuple[Case, AuditReport]]") -> None:
+    from flowcheck_net.cli.output import console, table
+
+    shown = table("Verdicts", "lab", "what happened", "publishable", "verdict", "must be")
+    for case, found in rows:
+        good = sum(one.publishable for one in found.iterations)
+        row = f"{good} of {len(found.iterations)}", found.verdict.value, " or ".join(sorted(case.allowed))
+        shown.add_row(case.example, case.title, *row)
+    console().print(shown)
+
+
+def is_live(receiver: str | None, tell: "Callable[[str], None]") -> bool:
+    """Is the DPDK receiver to be used? So it is where this build has one."""
+    from flowcheck_net.errors import ReceiveError
+    from flowcheck_net.receive.receiver import program
+
+    if receiver is not None:
+        return receiver == "dpdk"
+    try:
+        program()
+    except ReceiveError as lack:
+        tell(f"captures are taken and replayed: {lack.message}")
+        return False
+    return True
 
 
 @contextmanager

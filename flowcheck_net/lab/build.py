@@ -49,6 +49,11 @@ class Lab:
         """``NETNS/IFACE`` of a host's or checkpoint node's NIC, or of a switch's port."""
         return f"{self.place.namespace(end.node)}/{end.interface}"
 
+    def packets_in(self, node: str) -> int:
+        """What the kernel has counted as arrived on all interfaces of a node."""
+        lines = Path(f"/proc/{self.place.processes[node].pid}/net/dev").read_text(encoding="ascii").splitlines()[2:]
+        return sum(int(line.partition(":")[2].split()[1]) for line in lines)
+
     def ip(self, node: str, line: str) -> None:
         """``ip`` in a node's namespace."""
         self.place.run("ip", *line.split(), inside=node)

@@ -69,6 +69,8 @@ class Place:
     def __exit__(self, *exc: object) -> None:
         self._spawner.shutdown()
         self._lock.close()
+        for child in self._children:
+            child.returncode = 0  # it lives on, and is nothing for us to wait for
 
     @property
     def processes(self) -> Mapping[str, Process]:
@@ -128,10 +130,16 @@ class Place:
             del self._processes[name]
             self._save()
 
+    def text(self, name: str) -> str:
+        """All that the processes of this name wrote."""
+        try:
+            return self._log(name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
     def said(self, name: str) -> str:
-        """The last line that a process wrote."""
-        lines = self._log(name).read_text(encoding="utf-8", errors="replace").split("\n")
-        return next((line for line in reversed(lines) if line), "it said nothing")
+        """The last line of it."""
+        return next((line for line in reversed(self.text(name).split("\n")) if line), "it said nothing")
 
     def run(self, *words: str, inside: str = "", stdin: str = "", cwd: Path | None = None) -> str:
         """Run a command, in the namespace of a process of the lab; its output. Raises LabError where it fails."""

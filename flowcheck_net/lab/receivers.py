@@ -29,9 +29,6 @@ class Receivers(Protocol):
     def records(self, output: Path) -> Records:
         """What all of them received, also written to ``output``."""
 
-    def received(self) -> int:
-        """Grows as long as copies arrive."""
-
 
 class CaptureReceivers:
     """Capture processes; their files become records by ``replay`` afterwards."""
@@ -69,10 +66,6 @@ class CaptureReceivers:
             self._lab.place.end(name, signal.SIGTERM)
         if died:
             raise LabError("; ".join(died))
-
-    def received(self) -> int:
-        """Bytes in the files."""
-        return sum(path.stat().st_size for path in self.files)
 
     def records(self, output: Path) -> Records:
         """Of all files, in the order of their starts; what a killed one has cut off is told as a warning of them."""

@@ -16,6 +16,7 @@ from flowcheck_net.errors import LabError
 from flowcheck_net.lab.buffers import dropped
 from flowcheck_net.lab.build import Lab
 from flowcheck_net.lab.faults import Fault, FaultKind
+from flowcheck_net.lab.live import LiveReceivers
 from flowcheck_net.lab.misfortune import Misfortune
 from flowcheck_net.lab.receivers import CaptureReceivers, Receivers, begin
 from flowcheck_net.lab.traffic import Sending, sending
@@ -45,7 +46,13 @@ class LabReport:
 
 
 def run(
-    lab: Lab, output: Path, iterations: int, faults: Sequence[Fault] = (), tell: Callable[[str], None] = lambda _: None
+    lab: Lab,
+    output: Path,
+    iterations: int,
+    faults: Sequence[Fault] = (),
+    tell: Callable[[str], None] = lambda _: None,
+    *,
+    live: bool = True,
 ) -> LabReport:
     """Run the lab's job.
 
@@ -55,6 +62,7 @@ def run(
         iterations: of the job.
         faults: that happen meanwhile.
         tell: called with a line at each step.
+        live: receive with ``flowcheck-net receive``; else captures are taken, and replayed afterwards.
 
     Raises:
         KeyboardInterrupt: the sending was interrupted.
@@ -70,7 +78,10 @@ def run(
     traffic = sending(_as_run(plan, specs, faults), lab.drawn, output, iterations, tenant=tenant)
     for switch in lab.switches:
         dropped(lab.place.processes[f"{switch}/vswitchd"])
-    receivers = CaptureReceivers(lab, output)
+    receivers: Receivers = CaptureReceivers(lab, output)
+    if live:
+        captures = [planned.capture for planned in plan.sessions]
+        receivers = LiveReceivers(lab, output / "plan.json", captures, output)
     begin(receivers, lab.drawn.nodes)
     try:
         duration = iterations * specs.job.iteration_time
@@ -80,7 +91,7 @@ def run(
             )
             sent = _send(lab, traffic)
             misfortune.wait()
-            _settle(receivers)
+            _settle(lab)
     finally:
         receivers.stop()
     drops = {name: dropped(lab.place.processes[f"{name}/vswitchd"]) for name in lab.switches}
@@ -129,12 +140,12 @@ def _send(lab: Lab, traffic: Sending) -> SendReport:
     return report
 
 
-def _settle(receivers: Receivers) -> None:
+def _settle(lab: Lab) -> None:
     """Wait until no copy is under way."""
     deadline = time.monotonic() + _PATIENCE
-    last, since = receivers.received(), time.monotonic()
+    last, since = -1, time.monotonic()
     while time.monotonic() - since < _QUIET and time.monotonic() < deadline:
         time.sleep(0.05)
-        now = receivers.received()
+        now = sum(map(lab.packets_in, lab.drawn.nodes))
         if now != last:
             last, since = now, time.monotonic()

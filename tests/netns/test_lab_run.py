@@ -1,5 +1,6 @@
 """A job in a lab of real switches: the verdicts are those that packet sockets on the cables give."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +10,16 @@ from flowcheck_net.audit.result import AuditReport
 from flowcheck_net.lab.build import Lab, lab_of, missing
 from flowcheck_net.lab.faults import parse_faults
 from flowcheck_net.lab.run import LabReport, run
+from flowcheck_net.receive.records_read import read_records
 from flowcheck_net.spec.load import load_specs, spec_paths
+from tests.dpdk.receiving import needs_receiver
 from tests.netns.lab_oracle import CAPTURES, Ears, Truth, listening, sources
 
 TOPOLOGIES = Path(__file__).resolve().parents[2] / "topologies"
 ITERATIONS = 20
 FOREIGN = "198.51.100.1"
 
+needs_nft = pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed: apt-get install nftables")
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
 
 
@@ -34,9 +38,9 @@ def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     yield from made("lab-shared", tmp_path_factory.mktemp("s"))
 
 
-def run_heard(lab: Lab, output: Path, *faults: str, iterations: int = ITERATIONS) -> tuple[LabReport, Ears]:
+def run_heard(lab: Lab, output: Path, *faults: str, live: bool = False) -> tuple[LabReport, Ears]:
     with listening(lab) as ears:
-        report = run(lab, output, iterations, parse_faults(faults, lab.drawn))
+        report = run(lab, output, ITERATIONS, parse_faults(faults, lab.drawn), live=live)
         ears.collect()
     assert not any(report.switch_drops.values()), "this machine is too slow for the test"
     return report, ears
@@ -63,8 +67,9 @@ def arrived(truth: Truth) -> dict[tuple[str, str, int], int]:
     return {flow: sum(p.flow == flow for p in truth.arrived) for flow in truth.watched}
 
 
+@needs_receiver
 def test_a_clean_run_is_covered_and_every_count_is_exact(lab: Lab, tmp_path: Path):
-    report, ears = run_heard(lab, tmp_path)
+    report, ears = run_heard(lab, tmp_path, live=True)
     truth = ears.truth(ITERATIONS)
     assert len(truth.watched) == 3
     assert verdicts(report.audit) == truth.verdicts() == ["COVERED"] * ITERATIONS
@@ -72,10 +77,13 @@ def test_a_clean_run_is_covered_and_every_count_is_exact(lab: Lab, tmp_path: Pat
     assert truth.packets == 6 * 33
     assert seen(report.audit) == arrived(truth) == dict.fromkeys(truth.watched, ITERATIONS * 198)
     assert report.received == sum(len(ears.frames[place]) for place in CAPTURES)
+    assert all(capture.dropped == 0 for capture in read_records(tmp_path / "records.fcr").captures)
 
 
+@needs_receiver
+@needs_nft
 def test_lost_copies_cost_exactly_the_iterations_that_the_cables_say(lab: Lab, tmp_path: Path):
-    report, ears = run_heard(lab, tmp_path, "loss:rate=0.01")
+    report, ears = run_heard(lab, tmp_path, "loss:rate=0.01", live=True)
     truth = ears.truth(ITERATIONS)
     assert 50 < len(truth.sent & {p for p in truth.sent if p.flow in truth.watched}) - len(truth.arrived) < 250
     assert verdicts(report.audit) == truth.verdicts()
@@ -89,6 +97,27 @@ def test_a_cut_mirror_link_is_never_covered(lab: Lab, tmp_path: Path):
     assert len(damaged) > ITERATIONS // 2
     assert verdicts(report.audit)[: damaged[0]] == ["COVERED"] * damaged[0]
     assert {verdicts(report.audit)[number] for number in damaged} <= {"GAP", "UNKNOWN", "RECOVERED"}
+
+
+@needs_receiver
+def test_a_killed_receiver_claims_nothing_that_did_not_come(lab: Lab, tmp_path: Path):
+    report, ears = run_heard(lab, tmp_path, "kill:node=ckpt1,at=0.3", live=True)
+    truth = ears.truth(ITERATIONS)
+    assert truth.verdicts() == ["COVERED"] * ITERATIONS  # on the cables nothing was lost
+    records = read_records(tmp_path / "records.fcr")
+    assert any("killed" in warning for warning in records.warnings)
+    came = {(*packet.flow, packet.psn) for packet in truth.arrived}
+    claimed = {
+        (flow.source, flow.destination, flow.dest_qp, position)
+        for flow in records.flows
+        if (flow.source, flow.destination, flow.dest_qp) in truth.watched
+        for first, last in flow.seen
+        for position in range(first, last + 1)
+    }
+    assert claimed < came
+    gone = {psn // truth.packets for *_, psn in came - claimed}
+    wrong = [r for r in report.audit.rings if r.iteration in gone and r.verdict.value == "COVERED"]
+    assert not wrong
 
 
 def test_a_foreign_tenant_at_a_port_without_filter_is_a_finding(lab: Lab, tmp_path: Path):
