@@ -59,7 +59,7 @@ class Truth:
     @property
     def packets(self) -> int:
         """Of a hop and iteration: every hop of a ring sends alike, and each iteration is one run of PSNs."""
-        numbers = {sum(p.flow == flow for p in self.sent) for flow in {p.flow for p in self.sent}}
+        numbers = set(Counter(packet.flow for packet in self.sent).values())
         assert len(numbers) == 1, numbers
         each, rest = divmod(numbers.pop(), self.iterations)
         assert rest == 0

@@ -115,7 +115,8 @@ def test_a_killed_receiver_claims_nothing_that_did_not_come(lab: Lab, tmp_path: 
         for position in range(first, last + 1)
     }
     assert claimed < came
-    gone = {psn // truth.packets for *_, psn in came - claimed}
+    each = truth.packets
+    gone = {psn // each for *_, psn in came - claimed}
     wrong = [r for r in report.audit.rings if r.iteration in gone and r.verdict.value == "COVERED"]
     assert not wrong
 
