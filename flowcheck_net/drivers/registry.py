@@ -21,6 +21,8 @@ BUILT_IN = {
     "ovs": "flowcheck_net.drivers.ovs:open_ovs",
     "p4rt": "flowcheck_net.drivers.p4runtime:open_p4runtime",
 }
+EXTRAS = {"p4rt": "p4"}
+"""Driver -> the extra of the package that has what it needs."""
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]
 
@@ -58,7 +60,9 @@ def _load(address: SwitchAddress, kind: str) -> Factory:
     try:
         factory = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise DriverError(address.name, f"driver {kind!r} ({claims[0]}) cannot be loaded: {error}") from error
+        cure = f"pip install 'flowcheck-net[{EXTRAS[kind]}]'" if kind in EXTRAS else ""
+        text = f"driver {kind!r} ({claims[0]}) cannot be loaded: {error}"
+        raise DriverError(address.name, text, hint=cure) from error
     if not callable(factory):
         raise DriverError(address.name, f"driver {kind!r} ({claims[0]}) is not callable")
     return cast(Factory, factory)

@@ -61,3 +61,10 @@ def test_a_driver_that_cannot_be_loaded_is_a_clear_error(tmp_path: Path, monkeyp
 def test_a_fake_reference_cannot_leave_the_state_directory(tmp_path: Path, reference: str):
     with pytest.raises(ConnectError, match="does not name a fake switch"):
         registry.open_driver(at(f"fake:{reference}"), "gpt", tmp_path)
+
+
+def test_a_driver_whose_extra_is_not_installed_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(registry.BUILT_IN, "p4rt", "no_such_module_at_all:open")
+    with pytest.raises(DriverError, match="cannot be loaded") as caught:
+        registry.open_driver(at("p4rt:leaf1:9559?device=1"), "gpt", tmp_path)
+    assert caught.value.hint == "pip install 'flowcheck-net[p4]'"
