@@ -212,8 +212,8 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
         with _ended_by_signals(run), live_table() as show:
             last = watch(run, duration_s=duration, idle_s=idle, show=show)
     except ReceiveError:
-        if not any(folder.glob("*.spool")):
-            clear(folder)  # nothing was received
+        if not run.started:
+            clear(folder)
         raise
     _write(folder, output, run.deaths)
     for doubt in unknown_loss(last.ports) if last else ():

@@ -27,6 +27,7 @@ _HINTS = {
     "spool": "make room on the disk, or choose another place with -o",
 }
 _LOG_HINTS = (
+    (r"Failed to connect socket", "start the other side first, or let this one serve: memif:SOCKET"),
     (r"hugepage|Cannot get hugepage", "`sysctl -w vm.nr_hugepages=512` as root, or virtual devices, which do without"),
     (
         r"[Dd]evice or resource busy|EBUSY|already in use",
@@ -41,7 +42,7 @@ _LOG_HINTS = (
         "another DPDK program runs under this name: end it; a lock of one that is gone is no hindrance",
     ),
     (
-        r"failed to initialize .* device|Failed to attach|unable to probe",
+        r"failed to (parse|initialize).* device|[Uu]nable to (parse|probe)",
         "the arguments of the device do not fit, or its driver is not installed (librte-net-*)",
     ),
 )
@@ -185,7 +186,8 @@ class Receiver:
     def _fault(self, said: dict[str, Any]) -> ReceiveError:
         self._process.wait(_PATIENCE_S)
         log = self._log_text()
-        hint = _HINTS.get(said["code"]) or next((cure for found, cure in _LOG_HINTS if re.search(found, log)), "")
+        told = f"{said['text']}\n{log}"
+        hint = _HINTS.get(said["code"]) or next((cure for found, cure in _LOG_HINTS if re.search(found, told)), "")
         about = f"capture port {said['about']}: " if said["about"] in {port.name for port in self._plan.ports} else ""
         shown = f"\n{self._log_end()}" if said["code"] in {"eal", "device", "no-device"} else ""
         return ReceiveError(f"{about}{said['text']}{shown}", hint=hint)

@@ -18,7 +18,8 @@ from flowcheck_net.receive.records_merge import merge
 
 _SOURCES = "sources"
 _SHORT_LIFE_S = 2.0
-"""A receiver that dies sooner after its start is not started again."""
+_SHORT_LIVES = 20
+"""After so many lives in a row that were shorter, it is not started again."""
 
 
 @contextmanager
@@ -71,6 +72,8 @@ class Run:
         self._lives = 0
         self._stopping = False
         self._receiver: Receiver | None = None
+        self.started = False
+        """It has received, however little."""
         self.deaths: list[str] = []
         (folder / _SOURCES).write_text(
             "".join(f"{port.name}={port.device.text}\n" for port in plan.ports), encoding="utf-8"
@@ -83,26 +86,41 @@ class Run:
             self._receiver.stop()
 
     def statuses(self) -> Iterator[Status]:
-        """What the receiver says, through all its lives.
+        """What the receiver says, through all its lives. ``deaths`` tells how each ended that did not end well.
 
         Raises:
-            ReceiveError: it cannot start, or it died so soon that another start would not help.
+            ReceiveError: it cannot start; with the cure.
         """
-        while not self._stopping:
+        short = 0
+        while not self._stopping and short < _SHORT_LIVES:
             began = time.monotonic()
-            with Receiver(self._plan, self._folder, self._lives) as receiver:
-                self._receiver = receiver
-                self._lives += 1
-                yield from receiver.statuses()
-                death = receiver.died()
-            self._receiver = None
-            if not death:
+            yield from self._life()
+            if self._receiver is None:  # it ended well
                 return
-            self.deaths.append(death)
+            self._receiver = None
+            short = short + 1 if time.monotonic() - began < _SHORT_LIFE_S else 0
             if any(port.device.ends for port in self._plan.ports):
                 return
-            if time.monotonic() - began < _SHORT_LIFE_S:
-                raise ReceiveError(f"the receiver died at once: {death}", hint="its log is in " + str(self._folder))
+
+    def _life(self) -> Iterator[Status]:
+        started = False
+        with Receiver(self._plan, self._folder, self._lives) as receiver:
+            self._receiver = receiver
+            self._lives += 1
+            if self._stopping:  # told so while it was being started
+                receiver.stop()
+            for status in receiver.statuses():
+                started = self.started = True
+                yield status
+            death = receiver.died()
+        if death:
+            self.deaths.append(death)
+        else:
+            self._receiver = None
+        if not started:
+            raise ReceiveError(
+                f"the receiver died before it had started: {death}", hint=f"its log is in {self._folder}"
+            )
 
 
 def records_of(folder: Path, deaths: Sequence[str] = ()) -> Records:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -57,10 +58,20 @@ class Running:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.wait_for_start()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing is left behind, whatever a test met: the receiver ends when this process does."""
+        self.process.kill()
+        self.process.communicate()
+
     def wait_for_start(self) -> None:
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
-        assert line.startswith("receiving: "), line + self.process.stderr.read()
+        if not line.startswith("receiving: "):
+            self.process.kill()
+            raise AssertionError(line + self.process.communicate()[1])
 
     def child(self) -> int:
         """The process that receives."""

@@ -1,0 +1,162 @@
+"""What cannot start says why and what to do; nothing is left behind. And what DPDK is asked for."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flowcheck_net.cli.receive import command
+from flowcheck_net.errors import FlowcheckError, ReceiveError
+from flowcheck_net.ids import CapturePort
+from flowcheck_net.plan.plan import plan_to_json
+from flowcheck_net.receive.native import Settings
+from flowcheck_net.receive.receiver_config import Plan, config_text, eal_words, free_hugepages_mb
+from flowcheck_net.receive.receiver_device import Device, Loss, Port, device_of
+from tests.doubles import capture_images as images
+from tests.doubles.synth_reading import example
+from tests.dpdk.receiving import needs_receiver, read, receive, refused
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    path = tmp_path / "one.pcap"
+    path.write_bytes(images.pcap([images.write_only(7)]))
+    return path
+
+
+def physical(queues: int = 1) -> Plan:
+    device = Device("3b:00.0", "0000:3b:00.0", ("--allow=0000:3b:00.0",), Loss.DEVICE, physical=True)
+    return Plan((Port(CapturePort("ckpt0:cap0"), device, 4256, queues),), Settings())
+
+
+def virtual(queues: int = 1, hugepages: bool | None = None) -> Plan:
+    device = device_of("net_null0", 0, 1500)
+    return Plan((Port(CapturePort("x"), device, 1500, queues),), Settings(), hugepages=hugepages)
+
+
+def test_hugepages_are_taken_where_enough_are_free() -> None:
+    assert "--in-memory" in eal_words(virtual(), 1 << 20)
+    assert {"--no-huge", "--no-shconf"} <= set(eal_words(virtual(), 0))
+    assert "--no-huge" in eal_words(virtual(hugepages=False), 1 << 20)
+    assert "--no-pci" in eal_words(virtual(), 0)
+    assert "--no-pci" not in eal_words(physical(), 1 << 20)
+
+
+def test_no_hugepages_for_a_physical_port() -> None:
+    with pytest.raises(ReceiveError, match=r"MB of hugepages are needed, 4 MB are free") as caught:
+        eal_words(physical(), 4)
+    assert "sysctl -w vm.nr_hugepages=" in caught.value.hint
+
+
+def test_free_hugepages(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("HugePages_Total: 9\nHugePages_Free:    3\nHugepagesize:       2048 kB\n")
+    assert free_hugepages_mb(meminfo) == 6
+    meminfo.write_text("MemTotal: 1 kB\n")
+    assert free_hugepages_mb(meminfo) == 0
+
+
+def test_a_core_for_each_worker_as_far_as_they_go() -> None:
+    words = eal_words(virtual(queues=3), 0)
+    cores = sorted(os.sched_getaffinity(0))
+    expected = ",".join(f"{lcore}@{cores[lcore % len(cores)]}" for lcore in range(4))
+    assert words[words.index("--lcores") + 1] == expected
+
+
+def test_the_configuration_says_all() -> None:
+    plan = Plan(virtual().ports, Settings(check_icrc=True, gre_types=(0x1234,), trimmed_dscp=5), 250)
+    lines = config_text(plan, Path("/tmp/s"), 0).splitlines()
+    assert {"spool /tmp/s", "interval_ms 250", "check_icrc 1", "trimmed_dscp 5", "gre_type 4660"} <= set(lines)
+    assert lines[-6:] == ["port x", "device net_null0", "queues 1", "mtu 1500", "descriptors 4096", "loss 0"]
+    with pytest.raises(ReceiveError, match="line end"):
+        config_text(plan, Path("/tmp/a\nb"), 0)
+
+
+@pytest.mark.parametrize("text", ["eth0", "af_packet:", "pcap", "net", "3b:00.9", "usb:1"])
+def test_no_device(text: str) -> None:
+    with pytest.raises(ReceiveError, match="is no device") as caught:
+        device_of(text, 0, 1500)
+    assert "af_packet:INTERFACE" in caught.value.hint
+
+
+def test_devices_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ReceiveError, match=r"there is no PCI device 0000:ff:1f\.7"):
+        device_of("ff:1f.7", 0, 1500)
+    with pytest.raises(ReceiveError, match="No such file"):
+        device_of(f"pcap:{tmp_path}/none", 0, 1500)
+    with pytest.raises(ReceiveError, match="takes no name with a comma"):
+        device_of(f"pcap:{tmp_path}/a,b", 0, 1500)
+
+
+def test_a_socket_that_somebody_left(tmp_path: Path) -> None:
+    left = tmp_path / "memif.sock"
+    left.touch()
+    with pytest.raises(ReceiveError, match="is there already") as caught:
+        device_of(f"memif:{left}", 0, 1500)
+    assert f"`rm {left}`" in caught.value.hint
+
+
+def test_packet_ring_blocks_are_whole_frames_and_whole_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """net_af_packet of 22.11 finds no frame behind a block that ends in a part of one."""
+    monkeypatch.setattr("flowcheck_net.receive.receiver_device._kernel_interface", lambda interface, mtu: None)
+    for mtu in (64, 1500, 4256, 9000, 65000):
+        (word,) = device_of("af_packet:eth1", 3, mtu).arguments
+        ring = dict(part.split("=") for part in word.removeprefix("--vdev=net_af_packet3,").split(","))
+        block, frame, count = int(ring["blocksz"]), int(ring["framesz"]), int(ring["framecnt"])
+        assert (block % frame, block % 4096, frame % 16, count % (block // frame)) == (0, 0, 0, 0)
+        assert frame >= mtu + 100
+        assert 1 << 25 <= frame * count <= 1 << 26
+
+
+@needs_receiver
+def test_faults_of_the_device_are_told(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    said = refused(work, "--port", "x=net_nothing0", "--no-hugepages")
+    assert "what to do: " in said
+    assert "driver is not installed" in said
+    said = refused(work, "--port", f"x=net_memif0,socket={tmp_path}/none,socket-abstract=no", "--no-hugepages")
+    assert "capture port x: " in said
+    assert "start the other side first" in said
+    assert list(work.iterdir()) == []
+
+
+@needs_receiver
+def test_hugepages_that_are_insisted_on(tmp_path: Path, capture: Path) -> None:
+    if free_hugepages_mb() > 64:
+        pytest.skip("there are hugepages here")
+    said = refused(tmp_path, "--port", f"x=pcap:{capture}", "--hugepages")
+    assert "hugepages are needed" in said
+    assert "leave out --hugepages" in said
+
+
+def said(*words: str | Path) -> str:
+    """The refusal of a command that stops before it touches anything."""
+    result = CliRunner().invoke(command, [*map(str, words), "-o", "/nonexistent/x.fcr"])
+    assert result.exit_code != 0
+    fault = result.exception
+    return f"{fault.message}: {fault.hint}" if isinstance(fault, FlowcheckError) else result.output
+
+
+@needs_receiver
+def test_the_plan_names_the_ports(tmp_path: Path, capture: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(plan_to_json(example("two-host")))
+    first, second = sorted({planned.capture for planned in example("two-host").sessions})
+    node, _, nic = first.partition(":")
+    asked = ("--plan", plan, "--node", node)
+    here, there = f"{nic}=pcap:{capture}", f"{second}=net_null0,size=60"
+    assert f"add --port {first}=DEVICE --port {second}=DEVICE" in said(*asked)
+    assert f"no device is given for {second}: add" in said(*asked, "--port", here)
+    assert f"it has {first}, {second}" in said(*asked, "--port", f"nic99=pcap:{capture}")
+    assert f"{first} has two devices" in said(*asked, "--port", here, "--port", here)
+    assert f"its nodes are {node}" in said("--plan", plan, "--node", "nobody", "--port", "x=net_null0")
+    assert "go together" in said("--plan", plan, "--port", "x=net_null0")
+    output = tmp_path / "records.fcr"
+    words = ("--port", here, "--port", there, "--duration", "0.3", "--interval", "0.05", "--no-hugepages")
+    done = receive(output, *asked, *words)
+    one, two = read(output).captures
+    assert (one.name, one.packets, one.dropped) == (first, 1, 0)
+    assert (two.name, two.packets > 1000, two.dropped) == (second, True, None)
+    assert f"capture port {second}: net_null does not count what it loses" in done.stderr
