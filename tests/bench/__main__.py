@@ -13,6 +13,7 @@ BENCHES = {
     "startup": "tests.bench.bench_startup",
     "synth": "tests.bench.bench_synth",
     "replay": "tests.bench.bench_replay",
+    "receiver": "tests.bench.bench_receiver",
     "placement": "tests.bench.bench_placement",
     "plan": "tests.bench.bench_plan",
     "apply": "tests.bench.bench_apply",

@@ -1,0 +1,130 @@
+"""The receiver beside dpdk-testpmd rxonly on the same virtual device, each on one core.
+
+net_pcap with infinite_rx hands over the same 512 packets again and again, copied into fresh buffers. Both are measured
+in packets for each second of processor time of the polling thread, so that other work on the machine counts less; they
+take turns, and the best round of each counts.
+
+So that the receiver does not see the same packets again, which real traffic does not do, the PSNs of the file close a
+circle: each flow jumps three times by a third of all PSNs, always at the border of two messages.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from flowcheck_net.errors import ReceiveError
+from flowcheck_net.receive.receiver import program
+from tests.bench.measure import BUILD, Result
+from tests.doubles import capture_images as images
+
+PACKETS = 512
+MBUFS = 4096
+MESSAGE = 64
+"""Packets of a message."""
+FLOWS = 2
+BURST = 16
+THIRD = (1 << 24) // 3
+FIRST, MIDDLE, LAST = 6, 7, 8
+ROUNDS = 4
+SAMPLES = 4
+CASES = (("receiver", 1024, 0.8), ("receiver_small", 24, 0.5))
+"""Name, payload bytes (IPv4: frames of 1082 and 82 bytes), bar."""
+
+
+def bench() -> list[Result]:
+    """A ratio and a rate for each size of packets."""
+    return [result for case in CASES for result in _case(*case)]
+
+
+def _case(name: str, payload: int, bar: float) -> list[Result]:
+    ratio_name = f"{name}_vs_testpmd"
+    try:
+        receiver = program()
+    except ReceiveError as fault:
+        return [Result(ratio_name, None, "ratio", bar, note=fault.message)]
+    if shutil.which("dpdk-testpmd") is None:
+        return [Result(ratio_name, None, "ratio", bar, note="no dpdk-testpmd (Debian: dpdk-dev)")]
+    BUILD.mkdir(parents=True, exist_ok=True)
+    packets = BUILD / f"{name}.pcap"
+    packets.write_bytes(images.pcap(list(_frames(payload))))
+    ours, theirs = 0.0, 0.0
+    for _ in range(ROUNDS):
+        theirs = max(theirs, _testpmd_rate(packets))
+        ours = max(ours, _receiver_rate(receiver, packets))
+    note = f"testpmd {theirs / 1e6:.1f} M packets/s of processor time, best of {ROUNDS}"
+    return [
+        Result(f"{name}_rate", ours, "packets/s", note=f"{payload} B payload"),
+        Result(ratio_name, ours / theirs, "ratio", bar, note=note),
+    ]
+
+
+def _frames(payload: int) -> Iterator[bytes]:
+    """Bursts of the flows in turn."""
+    for place in range(PACKETS):
+        burst, within = divmod(place, BURST)
+        flow, number = burst % FLOWS, burst // FLOWS * BURST + within
+        message, packet = divmod(number, MESSAGE)
+        psn = number + min(message, 2) * THIRD
+        opcode = {0: FIRST, MESSAGE - 1: LAST}.get(packet, MIDDLE)
+        yield images.write(opcode, psn, bytes(payload), MESSAGE * payload, dest_qp=0x100 + flow)
+
+
+def _eal(file: Path) -> list[str]:
+    core = max(os.sched_getaffinity(0))
+    words = ["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "256"]
+    return [*words, "--lcores", f"0@{core},1@{core}", f"--vdev=net_pcap0,rx_pcap={file},infinite_rx=1"]
+
+
+def _testpmd_rate(file: Path) -> float:
+    # line by line, where the C library would keep a pipe's output to itself
+    command = ["stdbuf", "-oL", "dpdk-testpmd", *_eal(file), "--"]
+    command += ["--forward-mode=rxonly", "--no-flush-rx", f"--total-num-mbufs={MBUFS}", "--stats-period=1"]
+    with _running(command) as process:
+        said = cast(IO[bytes], process.stdout)
+
+        def packets() -> int:
+            return next((int(found[1]) for line in said if (found := re.search(rb"RX-packets: (\d+)", line))), 0)
+
+        return _rate(process.pid, packets)
+
+
+def _receiver_rate(receiver: Path, file: Path) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config"
+        eal = "".join(f"eal {word}\n" for word in _eal(file))
+        port = f"port x\ndevice net_pcap0\nloss 1\nmbufs {MBUFS}\n"
+        config.write_text(f"spool {folder}/spool\ninterval_ms 1000\n{eal}{port}")
+        with _running([str(receiver), str(config)]) as process:
+            said = cast(IO[bytes], process.stdout)
+
+            def packets() -> int:
+                return int(json.loads(said.readline())["ports"][0]["packets"])
+
+            return _rate(process.pid, packets)
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _rate(pid: int, packets: Callable[[], int]) -> float:
+    """Packets for each second that the busiest thread ran, between two of the moments at which they are told."""
+    samples = [(packets(), _busiest_ns(pid)) for _ in range(SAMPLES)]
+    (first, from_ns), (last, to_ns) = samples[1], samples[-1]  # the start is not what is measured
+    return (last - first) / ((to_ns - from_ns) / 1e9)
+
+
+def _busiest_ns(pid: int) -> int:
+    return max(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
