@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flowcheck_net.lab.build import Lab
 
 EXAMPLE = Path("topologies/lab-leaf-spine")
-_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,19}")
+_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 
 class _LabName(click.ParamType[str]):
@@ -32,7 +32,7 @@ class _LabName(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Unchanged, or an error."""
         if not _FORM.fullmatch(value):
-            self.fail(f"{value!r} is not 1 to 20 letters, digits and dashes", param, ctx)
+            self.fail(f"{value!r} is not 1 to 32 letters, digits and dashes", param, ctx)
         return value
 
 

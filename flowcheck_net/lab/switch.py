@@ -3,7 +3,7 @@
 import shutil
 import signal
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +29,31 @@ def accepts(path: Path) -> bool:
         return probe.connect_ex(str(path)) == 0
 
 
+def database_command(directory: Path, *more: str) -> list[str]:
+    """ovsdb-server on ``conf.db`` of a directory; its socket is ``db.sock``."""
+    words = [f"--remote=punix:{directory}/db.sock", f"--unixctl={directory}/ovsdb.ctl", "--log-file=ovsdb.log"]
+    return ["ovsdb-server", str(directory / "conf.db"), *words, *more, "-vconsole:off"]
+
+
+def daemon_command(directory: Path) -> list[str]:
+    """ovs-vswitchd on that database; its control socket is ``vswitchd.ctl``. Sockets of a former one are removed."""
+    control = directory / "vswitchd.ctl"
+    for path in (control, *directory.glob("*.mgmt")):
+        path.unlink(missing_ok=True)
+    words = [f"unix:{directory}/db.sock", f"--unixctl={control}", "--log-file=vswitchd.log", "-vconsole:off"]
+    return ["ovs-vswitchd", *words]
+
+
+def forwarding(ways: Mapping[str, int]) -> str:
+    """A pipeline as ``ovs-ofctl replace-flows`` reads it: hardware address -> port.
+
+    Table 0 is one rule, as the driver's filters want it; unknown addresses go nowhere.
+    """
+    rules = ["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=drop"]
+    rules += [f"table=1,priority=9,dl_dst={address},actions=output:{port}" for address, port in ways.items()]
+    return "\n".join(rules)
+
+
 class Switch:
     """A switch of a lab: the namespace of the process ``NAME`` must be there, with the ports in it."""
 
@@ -50,8 +75,7 @@ class Switch:
         self.directory.mkdir()
         self._place.run("ovsdb-tool", "create", str(self.directory / "conf.db"), str(SCHEMA))
         socket_path = self.directory / "db.sock"
-        words = [f"--remote=punix:{socket_path}", f"--unixctl={self.directory}/ovsdb.ctl", "-vconsole:off"]
-        self._spawn("ovsdb", "ovsdb-server", "conf.db", *words, "--log-file=ovsdb.log")
+        self._spawn("ovsdb", database_command(self.directory))
         wait_until(lambda: accepts(socket_path), f"ovsdb-server of {self.name}")
         words = ["--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev"]
         words += ["fail_mode=secure"]
@@ -62,13 +86,9 @@ class Switch:
 
     def boot(self) -> None:
         """Start the daemon; its mirrors come from the database, its forwarding from us as from a start-up file."""
-        control = self.directory / "vswitchd.ctl"
-        for path in (control, *self.directory.glob("*.mgmt")):
-            path.unlink(missing_ok=True)
-        words = [f"unix:{self.directory}/db.sock", f"--unixctl={control}", "--log-file=vswitchd.log", "-vconsole:off"]
-        process = self._spawn("vswitchd", "ovs-vswitchd", *words)
+        process = self._spawn("vswitchd", daemon_command(self.directory))
         management = self.directory / f"{self.name}.mgmt"
-        wait_until(partial(accepts, control), f"ovs-vswitchd of {self.name}")
+        wait_until(partial(accepts, self.directory / "vswitchd.ctl"), f"ovs-vswitchd of {self.name}")
         wait_until(lambda: management.exists() and accepts(management), f"bridge {self.name}")
         wait_until(self._has_ports, f"ports of {self.name}")
         self._forward()
@@ -88,15 +108,12 @@ class Switch:
         return all(f" {number}({port})" in shown for port, number in self._numbers.items())
 
     def _forward(self) -> None:
-        """Table 0 is one rule, as the driver's filters want it; unknown addresses go nowhere."""
-        rules = ["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=drop"]
-        for address, port in self._ways.items():
-            rules.append(f"table=1,priority=9,dl_dst={mac_text(address)},actions=output:{self._numbers[port]}")
-        self.ofctl("replace-flows", "-", stdin="\n".join(rules))
+        ways = {mac_text(address): self._numbers[port] for address, port in self._ways.items()}
+        self.ofctl("replace-flows", "-", stdin=forwarding(ways))
 
     def _vsctl(self, *words: str) -> str:
         database = f"--db=unix:{self.directory}/db.sock"
         return self._place.run("ovs-vsctl", database, "--timeout=10", *words, cwd=self.directory)
 
-    def _spawn(self, role: str, *words: str) -> Process:
+    def _spawn(self, role: str, words: Sequence[str]) -> Process:
         return self._place.spawn(f"{self.name}/{role}", words, inside=self.name, cwd=self.directory)

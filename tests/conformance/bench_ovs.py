@@ -9,8 +9,8 @@ from flowcheck_net.drivers.ovs import OvsDriver
 from flowcheck_net.drivers.registry import open_driver
 from flowcheck_net.ids import PortName, SwitchName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, RemarkKind, SwitchAddress
+from flowcheck_net.lab.build import missing
 from tests.conformance.bench import JOB, Cannot, Trouble
-from tests.doubles import ovs_lab
 from tests.doubles.ovs_lab import OvsLab, frame
 from tests.doubles.ovs_proxy import Cut, Proxy
 from tests.doubles.switches import session as named
@@ -125,7 +125,7 @@ def add_mirror(lab: OvsLab, bridge: str, name: str, source: str, output: str, *m
 @contextmanager
 def real(_: Path) -> Iterator[OvsBench]:
     """The lab is set up once a process, which takes half a second, and ended by ``close``."""
-    if why := ovs_lab.missing():
+    if why := missing():
         raise Cannot(why)
     if not _shared:
         with ExitStack() as failing:

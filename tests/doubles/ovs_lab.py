@@ -21,19 +21,8 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from flowcheck_net.intent import FlowFilter
+from flowcheck_net.lab.switch import SCHEMA, accepts, daemon_command, database_command, forwarding
 
-SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-PROGRAMS = (
-    "ovsdb-tool",
-    "ovsdb-server",
-    "ovs-vswitchd",
-    "ovs-vsctl",
-    "ovs-ofctl",
-    "ip",
-    "nsenter",
-    "unshare",
-    "setpriv",
-)
 VOLATILE = {
     "statistics",
     "cur_cfg",
@@ -49,16 +38,6 @@ VOLATILE = {
 _CLONE_NEWNET = 0x40000000
 _PATIENCE = 10.0
 Result = TypeVar("Result")
-
-
-def missing() -> str:
-    """Why there can be no lab here; empty: there can."""
-    if os.geteuid():
-        return "needs root for a network namespace"
-    lacking = [p for p in PROGRAMS if shutil.which(p) is None]
-    if lacking or not SCHEMA.is_file():
-        return f"no Open vSwitch here ({', '.join(lacking) or SCHEMA} is missing): apt-get install openvswitch-switch"
-    return ""
 
 
 def mac(number: int) -> bytes:
@@ -127,12 +106,6 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def accepts(path: Path) -> bool:
-    """Does somebody listen there? A socket is there before its owner listens."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(path)) == 0
-
-
 class OvsLab:
     """ovsdb-server and ovs-vswitchd with bridges whose ports are cables; the far ends belong to the test."""
 
@@ -191,13 +164,7 @@ class OvsLab:
     def start_ovsdb(self, *more: str) -> None:
         """Start the database server on the database as it is."""
         self.database.unlink(missing_ok=True)
-        words = [
-            f"--remote=punix:{self.database}",
-            f"--unixctl={self.directory}/ovsdb.ctl",
-            "--log-file=ovsdb.log",
-            *more,
-        ]
-        self._spawn("ovsdb", ["ovsdb-server", str(self.directory / "conf.db"), *words, "-vconsole:off"])
+        self._spawn("ovsdb", database_command(self.directory, *more))
         wait_until(lambda: accepts(self.database), "ovsdb-server")
 
     def serve_copy(self, *words: str, change: Callable[[Path], None] = lambda _: None) -> None:
@@ -213,12 +180,8 @@ class OvsLab:
 
     def start_vswitchd(self) -> None:
         """Start the switch; its tables hold no rules then."""
-        control = self.directory / "vswitchd.ctl"
-        for path in (control, *self.directory.glob("*.mgmt")):
-            path.unlink(missing_ok=True)
-        words = [f"unix:{self.database}", f"--unixctl={control}", "--log-file=vswitchd.log", "-vconsole:off"]
-        self._spawn("vswitchd", ["ovs-vswitchd", *words])
-        wait_until(lambda: accepts(control), "ovs-vswitchd")
+        self._spawn("vswitchd", daemon_command(self.directory))
+        wait_until(lambda: accepts(self.directory / "vswitchd.ctl"), "ovs-vswitchd")
         for bridge in self._bridges:
             wait_until(partial(accepts, self.directory / f"{bridge}.mgmt"), f"bridge {bridge}")
 
@@ -253,11 +216,8 @@ class OvsLab:
 
     def forward(self, bridge: str, ways: dict[int, str]) -> None:
         """Replace the bridge's whole pipeline: frames to ``mac(number)`` leave by the port."""
-        rules = ["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=drop"]
-        for number, port in ways.items():
-            address = ":".join(f"{b:02x}" for b in mac(number))
-            rules.append(f"table=1,priority=9,dl_dst={address},actions=output:{self._numbers[port]}")
-        self.ofctl(bridge, "replace-flows", "-", stdin="\n".join(rules))
+        rules = forwarding({mac(number).hex(":"): self._numbers[port] for number, port in ways.items()})
+        self.ofctl(bridge, "replace-flows", "-", stdin=rules)
 
     def number(self, port: str) -> int:
         """The port's number in the lab."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from flowcheck_net.lab.build import missing
 from tests.doubles import ovs_lab
 from tests.netns.ovs_two_leaf import TwoLeaves
 
@@ -11,7 +12,7 @@ from tests.netns.ovs_two_leaf import TwoLeaves
 @pytest.fixture(scope="session")
 def ovs_built() -> Iterator[TwoLeaves]:
     """Skips, with the reason, where there can be no lab."""
-    if why := ovs_lab.missing():
+    if why := missing():
         pytest.skip(why)
     with ovs_lab.OvsLab() as lab:
         yield TwoLeaves.build(lab)

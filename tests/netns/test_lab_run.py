@@ -1,6 +1,7 @@
 """A job in a lab of real switches: the verdicts are those that packet sockets on the cables give."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,19 +24,22 @@ needs_nft = pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not i
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
 
 
-def made(name: str, directory: Path) -> Iterator[Lab]:
-    with lab_of(load_specs(*spec_paths(TOPOLOGIES / name)), directory / "lab") as lab:
+def made(name: str) -> Iterator[Lab]:
+    specs = load_specs(*spec_paths(TOPOLOGIES / name))
+    # Short, because the path of a socket has 107 characters at the most.
+    short = tempfile.TemporaryDirectory(prefix="fcn-lab-", dir="/tmp")
+    with short as folder, lab_of(specs, Path(folder) / "labs" / "lab") as lab:
         yield lab
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    yield from made("lab-leaf-spine", tmp_path_factory.mktemp("l"))
+def lab() -> Iterator[Lab]:
+    yield from made("lab-leaf-spine")
 
 
 @pytest.fixture(scope="module")
-def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    yield from made("lab-shared", tmp_path_factory.mktemp("s"))
+def shared_lab() -> Iterator[Lab]:
+    yield from made("lab-shared")
 
 
 def run_heard(lab: Lab, output: Path, *faults: str, live: bool = False) -> tuple[LabReport, Ears]:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +32,11 @@ def specs() -> Specs:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "lab"
-    down(tmp_path / "lab")
+def directory() -> Iterator[Path]:
+    """Short, because the path of a socket has 107 characters at the most."""
+    with tempfile.TemporaryDirectory(prefix="fcn-lab-", dir="/tmp") as folder:
+        yield Path(folder) / "labs" / "lab"
+        down(Path(folder) / "labs" / "lab")
 
 
 def of_lab(directory: Path) -> list[int]:
@@ -214,4 +217,4 @@ def test_names_that_do_not_fit_into_a_path_are_refused():
 
     result = CliRunner().invoke(cli, ["lab", "up", "--name", "../../etc"])
     assert result.exit_code == 2
-    assert "1 to 20 letters" in result.output
+    assert "1 to 32 letters" in result.output

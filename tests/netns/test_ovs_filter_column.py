@@ -13,7 +13,7 @@ import pytest
 from flowcheck_net.drivers.registry import open_driver
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Direction, RemarkKind, Step, StepKind, SwitchAddress
-from tests.doubles.ovs_lab import SCHEMA
+from flowcheck_net.lab.switch import SCHEMA
 from tests.doubles.switches import session
 from tests.netns.ovs_two_leaf import TwoLeaves
 

@@ -1,0 +1,98 @@
+"""What of a lab needs no root: the drawing, the faults' forms, the capture of what hosts send."""
+
+from pathlib import Path
+
+import pytest
+
+from flowcheck_net.errors import LabError, SpecError
+from flowcheck_net.ids import Address
+from flowcheck_net.lab.blueprint import End, blueprint
+from flowcheck_net.lab.faults import FaultKind, parse_faults
+from flowcheck_net.plan.make import make_plan
+from flowcheck_net.spec.load import Specs, load_specs, spec_paths
+from tests.doubles.synth_reading import written
+
+TOPOLOGIES = Path(__file__).resolve().parents[2] / "topologies"
+
+
+@pytest.fixture
+def specs() -> Specs:
+    return load_specs(*spec_paths(TOPOLOGIES / "lab-leaf-spine"))
+
+
+def test_frames_to_every_address_find_their_host(specs: Specs):
+    """Walked cable by cable from every switch: no loops, no dead ends."""
+    drawn = blueprint(specs.topology)
+    homes = {address: end for end, addresses in drawn.cards.items() for address in addresses}
+    homes |= {guest.address: guest.at for guest in drawn.guests}
+    assert len(homes) == 6 + 6
+    for address, home in homes.items():
+        for switch in drawn.switches:
+            at, steps = switch, 0
+            while at in drawn.switches:
+                at, steps = drawn.far(End(at, drawn.ways[at][address])).node, steps + 1
+            assert (at, steps <= 3) == (home.node, True)
+
+
+def test_the_ways_of_the_example(specs: Specs):
+    ways = blueprint(specs.topology).ways
+    assert ways["leaf1"][Address("10.77.1.2")] == "host2"
+    assert ways["leaf1"][Address("10.77.2.4")] == "up1"
+    assert ways["spine1"][Address("10.77.2.4")] == "down2"
+    assert ways["leaf2"][Address("198.51.100.4")] == "host4"  # the fourth host's other tenant
+
+
+def test_another_platform_is_refused_with_the_way_out():
+    other = load_specs(*spec_paths(TOPOLOGIES / "four-host"))
+    with pytest.raises(LabError, match="leaf1 is of platform 'fake'") as caught:
+        blueprint(other.topology)
+    assert "platform: ovs" in caught.value.hint
+
+
+def test_a_name_that_is_no_interface_is_refused(specs: Specs):
+    switch = specs.topology.switches[0].model_copy(update={"name": "a-name-of-16-chars"})
+    with pytest.raises(LabError, match="cannot be the name of a Linux interface"):
+        blueprint(specs.topology.model_copy(update={"switches": (switch, *specs.topology.switches[1:])}))
+
+
+def test_faults_as_they_are_written(specs: Specs):
+    drawn = blueprint(specs.topology)
+    loss, flap, kill, tenant = parse_faults(
+        ["loss:capture=ckpt2:cap1,rate=0.5", "flap:for=2,at=0", "kill:node=ckpt1", "tenant"], drawn
+    )
+    assert (loss.kind, loss.capture, loss.rate) == (FaultKind.LOSS, End("ckpt2", "cap1"), 0.5)
+    assert (flap.capture, flap.at, flap.lasting) == (None, 0.0, 2.0)
+    assert (kill.node, kill.at, tenant.kind) == ("ckpt1", 0.4, FaultKind.TENANT)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("los", "did you mean 'loss'"),
+        ("loss:rate=2", "'2' is no number that fits"),
+        ("loss:rate=nan", "no number"),
+        ("loss:pps=3", "it takes capture, rate"),
+        ("cut:capture=ckpt9:cap0", "one of ckpt1:cap0, ckpt1:cap1, ckpt2:cap0, ckpt2:cap1"),
+        ("restart", "restart:switch=NAME"),
+        ("kill:node=leaf1", "one of ckpt1, ckpt2"),
+        ("tenant:x=1", "it takes nothing"),
+        ("flap:at=1", "'1' is no number that fits"),
+    ],
+)
+def test_faults_that_cannot_be(specs: Specs, text: str, words: str):
+    with pytest.raises(SpecError) as caught:
+        parse_faults(["tenant", text, "nonsense"], blueprint(specs.topology))
+    assert words in caught.value.message
+    assert len(caught.value.problems) == 2  # all at once
+
+
+def test_what_senders_send_is_what_their_ports_mirror(specs: Specs, tmp_path: Path):
+    """The plan mirrors host1 rx to ckpt1:cap0, so its copies are, byte for byte, what host1's card sends."""
+    plan = make_plan(specs)
+    copies, _ = written(plan, tmp_path)
+    sent, report = written(plan, tmp_path, senders=True)
+    assert [capture.name for capture in report.captures] == [f"host{n}:nic0" for n in (1, 2, 3, 4)]
+    for capture, card in (("ckpt1:cap0", "host1:nic0"), ("ckpt2:cap0", "host3:nic0")):
+        mirrored = [(packet.time, packet.frame) for packet in copies if packet.interface == capture]
+        assert mirrored == [(packet.time, packet.frame) for packet in sent if packet.interface == card]
+        assert len(mirrored) == 2 * (198 + 36)  # data; 6 clear-to-send, 6 and 6 acknowledgements
