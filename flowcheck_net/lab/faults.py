@@ -93,7 +93,9 @@ def _fault(text: str, drawn: Blueprint) -> Fault:
     word, _, rest = text.partition(":")
     if word not in list(FaultKind):
         close = get_close_matches(word, list(FaultKind), 1)
-        raise ValueError("", f"no fault {word!r}", f"did you mean {str(close[0])!r}?" if close else ", ".join(FaultKind))
+        raise ValueError(
+            "", f"no fault {word!r}", f"did you mean {str(close[0])!r}?" if close else ", ".join(FaultKind)
+        )
     kind = FaultKind(word)
     given = dict(_pairs(rest, _PLACES[kind]))
     if _NEEDED.get(kind, "") not in given and kind in _NEEDED:
