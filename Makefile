@@ -5,13 +5,14 @@ PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
 READY := .venv/.ready
 FUZZ_SECONDS ?= 60
+CRASH_EVERY ?= 8
 ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
 UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS UBSAN_OPTIONS
 # meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup native demo lab test lint fmt type contracts test-py test-c fuzz fuzz-corpus bench p4 clean
+.PHONY: help setup native demo lab test lint fmt type contracts test-py crash test-c fuzz fuzz-corpus bench p4 clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -59,6 +60,9 @@ test-py: native ## pytest, two workers
 build/asan/build.ninja: meson.build $(READY)
 	$(BIN)/meson setup $(if $(wildcard build/asan/build.ninja),--reconfigure) build/asan \
 	    -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+
+crash: native ## SIGKILL around every CRASH_EVERY=8th message to a real Open vSwitch and every moment of the fake one
+	FLOWCHECK_CRASH=$(CRASH_EVERY) $(BIN)/python -m pytest -n 2 -q -rP --timeout=0 tests/conformance/test_crash.py
 
 test-c: setup build/asan/build.ninja ## cmocka tests of the C core under ASan and UBSan
 	$(BIN)/meson test -C build/asan --suite core --print-errorlogs

@@ -28,8 +28,7 @@ class FakeBed:
     """Four fake switches in files; see ``crash.Bed``."""
 
     names: Sequence[SwitchName] = tuple(SwitchName(name) for name in ("leaf1", "leaf2", "leaf3", "leaf9"))
-    sources: Sequence[PortName] = tuple(PortName(f"Ethernet{n}") for n in (1, 2, 5))
-    destinations: Sequence[PortName] = (PortName("Ethernet31"), PortName("Ethernet32"))
+    stride = 1
 
     def __init__(self, state_dir: Path) -> None:
         self._files = state_dir / "fake"
@@ -37,6 +36,14 @@ class FakeBed:
         for name in self.names:
             self._fabric.seed(name, *FakeBench.foreign)
             self._fabric.offer(name, "Ethernet7", "rx", 17)
+
+    def sources(self, _: SwitchName) -> Sequence[PortName]:
+        """See ``Bed.sources``."""
+        return [PortName(f"Ethernet{n}") for n in (1, 2, 5)]
+
+    def destinations(self, _: SwitchName) -> Sequence[PortName]:
+        """See ``Bed.destinations``."""
+        return [PortName("Ethernet31"), PortName("Ethernet32")]
 
     def open(self, name: SwitchName, job: str) -> FakeDriver:
         """See ``Bed.open``."""

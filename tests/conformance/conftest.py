@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.conformance import bench_fake, bench_ovs, bench_p4runtime
+from tests.conformance import bed_ovs, bench_fake, bench_ovs, bench_p4runtime
 from tests.conformance.bench import Bench, Cannot
 from tests.conformance.crash import Bed
 
@@ -23,7 +23,10 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "real-bmv2": bench_p4runtime.real,
 }
 
-BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {"fake-file": bench_fake.bed_in_files}
+BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {
+    "fake-file": bench_fake.bed_in_files,
+    "ovs": bed_ovs.real,
+}
 """For the crash test, see ``crash.py``."""
 
 
@@ -74,3 +77,4 @@ def pytest_sessionfinish() -> None:
     """Switches that are set up once for all tests end here."""
     bench_ovs.close()
     bench_p4runtime.close()
+    bed_ovs.close()

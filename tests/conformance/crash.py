@@ -30,10 +30,16 @@ class Bed(Protocol):
     """Four switches that outlive the process, with foreign sessions on each."""
 
     names: Sequence[SwitchName]
-    sources: Sequence[PortName]
-    """Three ports or more that may be watched, on every switch."""
-    destinations: Sequence[PortName]
-    """Two that copies may be sent to."""
+    stride: int
+    """Every so many moments one is tried."""
+
+    def sources(self, switch: SwitchName) -> Sequence[PortName]:
+        """Three ports or more that may be watched."""
+        ...
+
+    def destinations(self, switch: SwitchName) -> Sequence[PortName]:
+        """Two that copies may be sent to."""
+        ...
 
     def open(self, name: SwitchName, job: str) -> Driver:
         """A driver that is not connected yet."""
@@ -110,7 +116,7 @@ class Scene:
         return Journal(self.state / "journal.sqlite")
 
     def reach(self, job: str = JOB) -> Reach:
-        return Reach(lambda a: Ticking(self.bed.open(a.name, job), self._tick), pause=0.0)
+        return Reach(lambda a: Ticking(self.bed.open(a.name, job), self._tick), pause=0.05)
 
     def owned(self) -> list[tuple[MirrorSession, ...]]:
         found = []
