@@ -130,8 +130,6 @@ def _complaint(step: Step, now: Mapping[SessionName, MirrorSession], bridge: Bri
 def _source_complaint(session: MirrorSession, bridge: Bridge) -> str:
     if not session.sources:
         return "it has no source"
-    if session.windows:
-        return "Open vSwitch cannot follow queue pairs: it has no message windows"
     for source in session.sources:
         port = bridge.port(source.port)
         if port is None:

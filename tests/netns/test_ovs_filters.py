@@ -1,13 +1,12 @@
 """Filtered mirroring by OpenFlow rules: exactly the pairs, the bridge's own pipeline untouched, refusals by name."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flowcheck_net.errors import Rejected, StateUnknown
-from flowcheck_net.ids import Address, Qpn
-from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, RemarkKind, StepKind, SwitchState, WindowRule
+from flowcheck_net.ids import Address
+from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, RemarkKind, StepKind, SwitchState
 from tests.doubles.ovs_lab import frame
 from tests.doubles.switches import session
 from tests.netns.ovs_two_leaf import ADDRESSES, TwoLeaves
@@ -85,12 +84,6 @@ def test_a_bridge_with_other_rules_in_its_first_table_is_refused_with_the_way_ou
     assert (rules(leaves), leaves.lab.dump()) == (before, database)
     with leaves.open() as driver:
         assert not driver.capabilities().filters
-
-
-def test_a_message_window_is_refused_and_not_left_out(leaves: TwoLeaves):
-    window = WindowRule(Address(PAIR[1]), Qpn(0x11), 10, 5, 10)
-    with pytest.raises(Rejected, match="no message windows"):
-        leaves.write(replace(session("fcn-gpt-0", "l1h1:rx", to="l1c0"), windows=(window,)))
 
 
 def test_what_leaves_a_port_cannot_be_filtered_here(leaves: TwoLeaves):
