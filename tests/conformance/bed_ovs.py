@@ -17,10 +17,10 @@ from flowcheck_net.drivers.ovs_rpc import Connection
 from flowcheck_net.drivers.registry import open_driver
 from flowcheck_net.ids import PortName, SwitchName
 from flowcheck_net.intent import SwitchAddress
+from flowcheck_net.lab.build import missing
 from tests.conformance.bench import JOB, Cannot
 from tests.conformance.bench_ovs import add_mirror
 from tests.conformance.crash import Tick
-from tests.doubles import ovs_lab
 from tests.doubles.ovs_lab import VOLATILE, OvsLab
 
 BRIDGES = {"leaf1": "p", "leaf2": "q", "leaf3": "r", "leaf9": "s"}
@@ -156,7 +156,7 @@ def _members(value: object) -> Sequence[object]:
 @contextmanager
 def real(_: Path) -> Iterator[OvsBed]:
     """One lab for all crash tests of the process."""
-    if why := ovs_lab.missing():
+    if why := missing():
         raise Cannot(why)
     if not _shared:
         lab = OvsLab().__enter__()
