@@ -4,7 +4,7 @@ Wire bytes and packets are counted out line by line; the log of the GPUs must eq
 """
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcheck_net.model.job import Bucket, Dtype, Nccl, Protocol, Wire
@@ -130,7 +130,7 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(runs())
 def test_messages_are_those_of_gpus_that_run_the_ring(run: Run) -> None:
     compare(run)

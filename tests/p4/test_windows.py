@@ -61,7 +61,7 @@ def wanted(entry: Following, message: int) -> bool:
     return message % entry.period in [place % entry.period for place in range(entry.low, end)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(runs())
 def test_no_packet_of_the_window_is_withheld(run: tuple[list[int], Following, list[int], list[bool], int, int]) -> None:
     sizes, entry, fates, acks, burst, first = run

@@ -158,7 +158,5 @@ class Operator(RuleBasedStateMachine):
             assert self.journal.open_run() is None
 
 
-Operator.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-)
+Operator.TestCase.settings = settings(max_examples=60, stateful_step_count=25, suppress_health_check=list(HealthCheck))
 TestOperator = Operator.TestCase

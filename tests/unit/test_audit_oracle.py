@@ -1,6 +1,6 @@
 """Random losses on random rings: a packet-by-packet oracle decides, and the audit must agree."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcheck_net.audit.coverage import audit
@@ -48,7 +48,7 @@ def cases(draw: st.DrawFn):
     return job, hops, start, iterations, losses
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 @given(cases())
 def test_the_audit_agrees_with_a_packet_by_packet_oracle(case) -> None:
     job, hops, start, iterations, losses = case
@@ -79,7 +79,7 @@ def test_the_audit_agrees_with_a_packet_by_packet_oracle(case) -> None:
                 assert hop.missing_partial == partial
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(cases(), st.integers(0, 200), st.integers(0, 200))
 def test_a_capture_that_starts_and_ends_anywhere_never_covers_too_much(case, head: int, tail: int) -> None:
     """Cut the head and the tail of every flow: whatever is called COVERED has all its packets."""

@@ -113,7 +113,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(nccl(version, protocol, channels, threads), shape, elements, draw(st.sampled_from(Dtype)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(cases())
 def test_all_trees_together_carry_every_element_once(case: Case) -> None:
     """Every channel and every head: no hole, no overlap, whatever the version."""
@@ -176,7 +176,7 @@ def kernel_messages(case: Case, bid: int) -> list[tuple[int, int]]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cases())
 def test_regime_a_is_what_the_kernel_does(case: Case) -> None:
     old = Case(

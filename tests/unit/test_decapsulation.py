@@ -221,7 +221,7 @@ def test_the_same_flow_comes_out_of_every_form(form: str) -> None:
 
 
 @given(form=st.sampled_from(sorted(FORMS)), data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_frame_cut_anywhere_is_counted_once(form: str, data: st.DataObject) -> None:
     frame = FORMS[form](roce())
     end = data.draw(st.integers(1, len(frame)))

@@ -59,7 +59,7 @@ class TestLayout:
         job = a_job(24, layout={"order": order, "tp": 2, "cp": 2, "pp": 2})
         assert as_sets(job, "dp") == together(order, sizes, {"dp", "cp"})
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.permutations(AXES), *[st.integers(1, 3)] * 5)
     def test_expert_groups_have_a_rank_generator_of_their_own(
         self, axes: list[str], tp: int, ep: int, etp: int, pp: int, rest: int
@@ -95,7 +95,7 @@ class TestLayout:
 
 
 class TestShards:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(2, 4), st.integers(1, 3))
     def test_optimizer_instances(self, tp: int, cp: int, pp: int, instances: int, size: int) -> None:
         # Megatron: the dp-cp group is cut into runs of equal length; equal places of the runs all-reduce their shard

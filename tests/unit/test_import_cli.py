@@ -292,7 +292,7 @@ def _damaged(draw):
 
 @pytest.mark.parametrize("kind", COMMANDS)
 @given(text=st.one_of(_damaged(), st.text(max_size=60)))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_garbage_is_refused_or_read_and_never_a_crash(kind, tmp_path, text):
     path = tmp_path / "input"
     path.write_text(text, encoding="utf-8")

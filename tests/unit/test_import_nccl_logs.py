@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcheck_net.cli.import_nccl import nccl
@@ -64,7 +64,7 @@ def test_connections_may_be_made_after_the_start():
     assert [ring["order"] for ring in document(log_of(world.text(), dense.text()), size=3).tree["rings"]] == [[0, 2, 1]]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(data=st.data())
 def test_the_order_of_lines_does_not_matter(data):
     made = job(nic=lambda local, channel, way: (local + channel) % 2)
@@ -73,7 +73,7 @@ def test_the_order_of_lines_does_not_matter(data):
     assert document(log_of("\n".join(shuffled))) == document(log_of("\n".join(lines)))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(data=st.data())
 def test_lines_of_many_ranks_and_communicators_interleave(data):
     """Two communicators in one process: each rank's own lines keep their order, as one process writes them."""
@@ -158,7 +158,7 @@ def test_files_that_are_no_logs(tmp_path):
     assert isinstance(missing.exception, SpecError)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(data=st.data())
 def test_damaged_logs_are_read_or_refused(data):
     """Lines dropped, cut, joined and with other numbers in them: the same job or a refusal, never another ring."""
@@ -194,7 +194,7 @@ def test_damaged_logs_are_read_or_refused(data):
 TEXT = job().text()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=300), st.sampled_from(["h:1:2 [0] NCCL INFO ", "", "NCCL INFO "]))
 def test_any_text_is_read_or_refused(text, head):
     with contextlib.suppress(SpecError):

@@ -163,7 +163,7 @@ class TestHopSites:
             sites(topology, "h1", "h2")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda p: p[0] != p[1]), min_size=1, max_size=14)
 )

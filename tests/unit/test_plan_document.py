@@ -165,7 +165,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, item in inner for place in _places(item, (*path, key)))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_any_value_anywhere_is_a_plan_or_a_clear_refusal(data: st.DataObject) -> None:
     """The digest is made to fit, so that everything behind it is reached."""
@@ -187,7 +187,7 @@ def test_any_value_anywhere_is_a_plan_or_a_clear_refusal(data: st.DataObject) ->
         assert refusal.hint
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda b: b.decode("latin-1")))
 def test_any_text_is_a_clear_refusal(text: str) -> None:
     with pytest.raises(StalePlan):

@@ -189,7 +189,7 @@ def records_of(name: str, directory: Path) -> Records:
     return replay([out])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 @pytest.mark.parametrize("name", ["two-host", "tree-four-host"])
 def test_any_single_value_gives_a_refusal_or_a_plan_that_works(name: str, tmp_path: Path, data: st.DataObject) -> None:

@@ -94,7 +94,7 @@ def test_cut_samples_are_whole_again(name: str, folder: Path) -> None:
     parts = sample(name)
     whole = plain(read(parts.files(folder)))
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.sets(st.integers(1, len(parts.records) - 1), min_size=1, max_size=2))
     def cut(places: set[int]) -> None:
         files = parts.files(folder, *places)
@@ -143,7 +143,7 @@ def written(folder: Path, frames: Sequence[bytes], name: str, start: int) -> Pat
     return path
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lost=st.sets(st.integers(0, len(STREAM) - 1), max_size=12),
     places=st.sets(st.integers(1, len(STREAM) - 1), min_size=1, max_size=3),
@@ -301,7 +301,7 @@ def told(flow: Flow) -> object:
     return flow.seen, flow.repeats, flow.missing, messages
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     lost=st.sets(st.integers(0, len(STREAM) - 1), max_size=6),
     moved=st.lists(st.tuples(st.integers(0, len(STREAM) - 1), st.integers(-12, 12)), max_size=4),

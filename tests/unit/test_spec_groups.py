@@ -45,14 +45,14 @@ def by_coordinates(spec: JobSpec, dp: int) -> list[tuple[int, ...]]:
     return [tuple(groups[key]) for key in sorted(groups)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(ORDERS), *[st.integers(1, 4)] * 4)
 def test_groups_are_the_ranks_with_equal_fixed_coordinates(order, tp, cp, pp, dp):
     spec = job(order, tp, cp, pp, dp)
     assert list(gradient_groups(spec)) == by_coordinates(spec, dp)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.sampled_from(ORDERS), *[st.integers(1, 3)] * 4)
 def test_the_model_names_the_same_groups(order, tp, cp, pp, dp):
     spec = job(order, tp, cp, pp, dp)

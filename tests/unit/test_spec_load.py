@@ -371,7 +371,7 @@ def fragments() -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(kind=st.sampled_from(["topology", "job", "policy"]), data=st.data())
 def test_any_damage_is_a_spec_error_or_harmless(kind, data, tmp_path_factory):
     """Cut a piece out of an example and put something else in: never anything but a SpecError."""

@@ -169,14 +169,14 @@ def outcome(read: Callable[[], Document]) -> tuple[Any, int]:
         return error, len(error.problems)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("ab:-?[]{},&*!|>'\"%@`#\n\t 019.<~=e+_xX\u00e9\x00\x85\ufeff"), max_size=60))
 def test_any_text_is_a_document_or_a_spec_error(text):
     tree, count = outcome(lambda: parse_document(text, "f.yaml"))
     assert count > 0 or tree is None or isinstance(tree, dict | tuple | str | int | float | bool)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.binary(max_size=80))
 def test_any_bytes_are_a_document_or_a_spec_error(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("any") / "f.yaml"

@@ -143,7 +143,7 @@ def check_sums(case: Case, count: TrackCount) -> None:
     assert sum(count.lays.values()) == count.places["placed"] + count.places["repeated"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(foreign=False))
 def test_every_packet_is_placed_by_its_psn_or_named(case: Case) -> None:
     with Tracker() as tracker, Core() as core:
@@ -166,7 +166,7 @@ def test_every_packet_is_placed_by_its_psn_or_named(case: Case) -> None:
         memory.take_back(tracker)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(foreign=True))
 def test_anchors_of_the_caller_keep_foreign_messages_out(case: Case) -> None:
     """With the anchor of each iteration given, every packet that came lies, and each foreign one is outside."""
@@ -188,7 +188,7 @@ def test_anchors_of_the_caller_keep_foreign_messages_out(case: Case) -> None:
         memory.take_back(tracker)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(cases(foreign=True))
 def test_a_lost_step_never_lays_a_wrong_byte(case: Case) -> None:
     """One anchor only: what lies is right, what does not lie is counted, and the loss of step is a finding."""

@@ -76,7 +76,7 @@ def a_message(draw):
     return protocol, Message(data, cuts), draw(st.sampled_from([256, 512, 1024, 4096])), draw(st.integers(0, 30))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(a_message(), st.randoms(use_true_random=False))
 def test_lines_come_back_as_data(case, rng) -> None:
     protocol, message, mtu, lost_share = case
