@@ -101,10 +101,6 @@ def verify_plan(
     )
 
 
-def _unread(wish: Wish, error: DriverError) -> SwitchVerdict:
-    return SwitchVerdict(wish.address.name, (), (), 0, failure=error.message)
-
-
 def _verify(wish: Wish, job: str, reach: Reach) -> SwitchVerdict:
     name = wish.address.name
     with reach.connect(wish.address) as driver:

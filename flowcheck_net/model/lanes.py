@@ -2,8 +2,7 @@
 
 from functools import lru_cache
 
-from flowcheck_net.model.collectives.ring import ring_copies
-from flowcheck_net.model.collectives.tree import subtree_sizes, tree_copies
+from flowcheck_net.model.collectives.tree import subtree_sizes
 from flowcheck_net.model.job import Lane, Ring, Tree, Wire
 from flowcheck_net.model.wire import WireMessage, hop_messages
 from flowcheck_net.model.wire_tree import TreeShape, edge_messages
@@ -21,13 +20,6 @@ def lane_messages(wire: Wire, lane: Lane, index: int) -> tuple[WireMessage, ...]
 def gives_copy(lane: Lane, index: int) -> bool:
     """Does hop ``index`` help to see fully reduced data? Every hop of a ring does, of a tree those that lead down."""
     return isinstance(lane, Ring) or lane.is_down(index)
-
-
-def lane_copies(lane: Lane, hops: set[int], extra_step: bool) -> int:
-    """Distinct hops of ``hops`` on which every byte of the lane is seen fully reduced, at the least."""
-    if isinstance(lane, Ring):
-        return ring_copies(lane.size, hops, extra_step)
-    return tree_copies(hop for hop in hops if lane.is_down(hop))
 
 
 @lru_cache(maxsize=1024)

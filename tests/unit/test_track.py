@@ -1,7 +1,7 @@
 """Placement against a model of ten lines: loss, repetition, disorder, wrap and foreign messages never shift a byte."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -207,3 +207,14 @@ def test_a_lost_step_never_lays_a_wrong_byte(case: Case) -> None:
         waits = count.places["waiting"] > 0
         assert not waits or counted[FindingKind.STEP_LOST] > 0
         memory.take_back(tracker)
+
+
+def test_packets_of_queue_pairs_that_nobody_follows_are_counted():
+    pattern = Pattern(slots_of([700, 700]), MTU, Protocol.SIMPLE)
+    other = FrameMaker(replace(ENDS, dest_qp=0x78))
+    with Tracker() as tracker, Core() as core:
+        set_up(core, tracker, pattern)
+        for maker, followed in ((FrameMaker(ENDS), True), (other, False)):
+            packets = iteration_packets(maker, pattern, 0, 0, bytes(1400))
+            core.read(pcap([each.frame for each in packets]), lambda _name: "cap0")
+            assert tracker.unfollowed == (0 if followed else len(packets))

@@ -169,10 +169,6 @@ def test_the_cure_cures(tmp_path: Path) -> None:
     assert verdicts(World(tmp_path).audited(cured, plan)) == [Verdict.COVERED] * 3
 
 
-def undeclared(plan: Plan) -> Plan:
-    return replace(plan, job=replace(plan.job, wire=replace(plan.job.wire, broadcasts=())))
-
-
 @pytest.mark.parametrize("declared", [True, False])
 def test_broadcasts_before_the_first_loop(tmp_path: Path, declared: bool) -> None:
     """Declared, they turn the window; else the switch counts them, here 2 messages of one slice each."""
