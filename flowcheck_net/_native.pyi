@@ -1,4 +1,4 @@
-"""The cffi module over receiver/core/fck.h and receiver/sources/mapped.h, built by Meson."""
+"""The cffi module over receiver/core/fck.h and receiver/sources/capfile.h, built by Meson."""
 
 from typing import Any
 

@@ -182,12 +182,12 @@ class Core:
         Raises:
             CaptureError: the file cannot be opened. What is wrong inside it is in the report.
         """
-        out = ffi.new("struct fck_mapped **")
+        out = ffi.new("struct fck_capfile **")
         if isinstance(source, bytes):
             source = Stream(iter([source]))
         if isinstance(source, Stream):
-            _checked(lib.fck_mapped_buffer(out, ffi.NULL, 0), "opening a stream")
-        elif (error := lib.fck_mapped_open(out, os.fsencode(source))) < 0:
+            _checked(lib.fck_capfile_buffer(out, ffi.NULL, 0), "opening a stream")
+        elif (error := lib.fck_capfile_open(out, os.fsencode(source))) < 0:
             why = "not a regular file" if -error == errno.EINVAL else os.strerror(-error)
             raise CaptureError(f"{source!s:.200}: {why}")
         try:
@@ -197,7 +197,7 @@ class Core:
                 self._run(out[0], port_of, pause)
             return self._report(out[0])
         finally:
-            lib.fck_mapped_close(out[0])
+            lib.fck_capfile_close(out[0])
 
     def _run_pieces(
         self,
@@ -210,29 +210,29 @@ class Core:
         data = b""
         used = 0
         for piece in stream.pieces:
-            report = lib.fck_mapped_report(file)
+            report = lib.fck_capfile_report(file)
             data = data[report.offset - used :] + piece
             used = report.offset
-            _checked(lib.fck_mapped_more(file, ffi.from_buffer(data), len(data)), "reading a stream")
+            _checked(lib.fck_capfile_more(file, ffi.from_buffer(data), len(data)), "reading a stream")
             self._run(file, port_of, pause)
-            if lib.fck_mapped_report(file).state in (FileState.FOREIGN, FileState.CORRUPT):
+            if lib.fck_capfile_report(file).state in (FileState.FOREIGN, FileState.CORRUPT):
                 return
-        if lib.fck_mapped_report(file).size == 0:
+        if lib.fck_capfile_report(file).size == 0:
             self._run(file, port_of, pause)  # an empty file is a finding too
 
     def _run(self, file: Any, port_of: Callable[[str], str], pause: Callable[[int], None]) -> None:  # noqa: ANN401 - cffi
         while True:
-            result = _checked(lib.fck_mapped_run(file, self._core, self._packets_a_call), "counting packets")
+            result = _checked(lib.fck_capfile_run(file, self._core, self._packets_a_call), "counting packets")
             if result == lib.FCK_RUN_END:
                 return
             if result == lib.FCK_RUN_INTERFACE:
-                newest = _interface(file, lib.fck_mapped_interfaces(file) - 1)
+                newest = _interface(file, lib.fck_capfile_interfaces(file) - 1)
                 name = ffi.unpack(newest.name, newest.name_length) if newest.name else b""
                 port = port_of(name.decode(errors="replace").replace("\0", ""))
                 number = self.capture_number(port)
-                _checked(lib.fck_mapped_bind(file, number), "naming an interface")
+                _checked(lib.fck_capfile_bind(file, number), "naming an interface")
             else:
-                pause(lib.fck_mapped_report(file).offset)
+                pause(lib.fck_capfile_report(file).offset)
 
     def take(self, keep: Callable[[int, bytes], None]) -> None:
         """Take finished messages out, so that memory does not grow: ``keep(flow, rows)`` gets them.
@@ -247,8 +247,8 @@ class Core:
                     keep(number, bytes(ffi.buffer(self._rows, count * ROW.size)))
 
     def _report(self, file: Any) -> FileReport:  # noqa: ANN401 - a cffi pointer
-        report = lib.fck_mapped_report(file)
-        found = [_interface(file, number) for number in range(lib.fck_mapped_interfaces(file))]
+        report = lib.fck_capfile_report(file)
+        found = [_interface(file, number) for number in range(lib.fck_capfile_interfaces(file))]
         return FileReport(
             state=FileState(report.state),
             size=report.size,
@@ -351,8 +351,8 @@ class Core:
 
 
 def _interface(file: Any, number: int) -> Any:  # noqa: ANN401 - cffi
-    out = ffi.new("struct fck_mapped_interface *")
-    _checked(lib.fck_mapped_interface(file, number, out), "reading an interface")
+    out = ffi.new("struct fck_capfile_interface *")
+    _checked(lib.fck_capfile_interface(file, number, out), "reading an interface")
     return out
 
 

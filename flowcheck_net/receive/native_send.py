@@ -137,23 +137,23 @@ class Sender:
             SendError: the interface refused for good, such as a link that went down.
             CaptureError: the file cannot be opened.
         """
-        out = ffi.new("struct fck_mapped **")
+        out = ffi.new("struct fck_capfile **")
         if isinstance(source, bytes):
             content = ffi.from_buffer(source)
-            error = lib.fck_mapped_buffer(out, content, len(source))
+            error = lib.fck_capfile_buffer(out, content, len(source))
         else:
-            error = lib.fck_mapped_open(out, os.fsencode(source))
+            error = lib.fck_capfile_open(out, os.fsencode(source))
         if error < 0:
             raise CaptureError(f"{source!s:.200}: {os.strerror(-error)}")
         try:
             return self._run(out[0], chosen)
         finally:
-            lib.fck_mapped_close(out[0])
+            lib.fck_capfile_close(out[0])
 
     def _run(self, file: Any, chosen: Callable[[str], bool]) -> bool:  # noqa: ANN401 - a cffi pointer
         sink = ffi.addressof(lib, "fck_send_frame")
         while True:
-            result = lib.fck_mapped_run_to(file, sink, self._send, _PACKETS_A_CALL)
+            result = lib.fck_capfile_run_to(file, sink, self._send, _PACKETS_A_CALL)
             # packets of the batch lie in the file's memory, which the next call may replace
             flushed = lib.fck_send_flush(self._send) if result >= 0 else 0
             worst = min(result, flushed)
@@ -164,12 +164,12 @@ class Sender:
             if result == lib.FCK_RUN_END:
                 return True
             if result == lib.FCK_RUN_INTERFACE:
-                lib.fck_mapped_bind(file, self._capture_of(file, chosen))
+                lib.fck_capfile_bind(file, self._capture_of(file, chosen))
 
     def _capture_of(self, file: Any, chosen: Callable[[str], bool]) -> int:  # noqa: ANN401 - a cffi pointer
         """What is to become of the packets of the newest interface."""
-        newest = ffi.new("struct fck_mapped_interface *")
-        lib.fck_mapped_interface(file, lib.fck_mapped_interfaces(file) - 1, newest)
+        newest = ffi.new("struct fck_capfile_interface *")
+        lib.fck_capfile_interface(file, lib.fck_capfile_interfaces(file) - 1, newest)
         name = ffi.unpack(newest.name, newest.name_length) if newest.name else b""
         if not chosen(name.decode(errors="replace").replace("\0", "")):
             return int(lib.FCK_SEND_OTHER)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fck.h"
-#include "mapped.h"
+#include "capfile.h"
 
 #define PACKETS_A_CALL 7 // small, so that the reading goes on in the middle of a file
 #define INTERFACE_NAME 16
@@ -21,14 +21,14 @@ static void require(int condition)
 		abort();
 }
 
-static void check_interfaces(const struct fck_mapped *file, const struct fck_core *core, uint64_t packets)
+static void check_interfaces(const struct fck_capfile *file, const struct fck_core *core, uint64_t packets)
 {
 	uint64_t of_interfaces = 0, of_captures = 0;
 
-	for (uint32_t i = 0; i < fck_mapped_interfaces(file); i++) {
-		struct fck_mapped_interface interface;
+	for (uint32_t i = 0; i < fck_capfile_interfaces(file); i++) {
+		struct fck_capfile_interface interface;
 
-		require(fck_mapped_interface(file, i, &interface) == 0);
+		require(fck_capfile_interface(file, i, &interface) == 0);
 		require(interface.number == i && interface.name_length <= UINT16_MAX);
 		require(interface.bound || interface.packets == 0);
 		of_interfaces += interface.packets;
@@ -43,22 +43,22 @@ static void check_interfaces(const struct fck_mapped *file, const struct fck_cor
 }
 
 // Reads on until the end. The number of interfaces bounds the calls that give no packet.
-static void read_all(struct fck_mapped *file, struct fck_core *core, size_t size)
+static void read_all(struct fck_capfile *file, struct fck_core *core, size_t size)
 {
 	for (size_t calls = 0;; calls++) {
-		uint64_t before = fck_mapped_report(file).packets;
-		int result = fck_mapped_run(file, core, PACKETS_A_CALL);
+		uint64_t before = fck_capfile_report(file).packets;
+		int result = fck_capfile_run(file, core, PACKETS_A_CALL);
 
 		require(calls <= size);
-		require(fck_mapped_report(file).packets - before <= PACKETS_A_CALL);
+		require(fck_capfile_report(file).packets - before <= PACKETS_A_CALL);
 		if (result == FCK_RUN_END)
 			return;
 		if (result == FCK_RUN_INTERFACE) {
 			char name[INTERFACE_NAME];
 
-			snprintf(name, sizeof(name), "%u", fck_mapped_interfaces(file) % 3);
-			require(fck_mapped_bind(file, (uint32_t)fck_capture_add(core, name)) == 0);
-			require(fck_mapped_bind(file, 0) < 0);
+			snprintf(name, sizeof(name), "%u", fck_capfile_interfaces(file) % 3);
+			require(fck_capfile_bind(file, (uint32_t)fck_capture_add(core, name)) == 0);
+			require(fck_capfile_bind(file, 0) < 0);
 		} else {
 			require(result == FCK_RUN_MORE);
 		}
@@ -86,40 +86,40 @@ static int digest_packet(
 	return 0;
 }
 
-static void run_to_end(struct fck_mapped *file, uint64_t *digest)
+static void run_to_end(struct fck_capfile *file, uint64_t *digest)
 {
 	int result;
 
-	while ((result = fck_mapped_run_to(file, digest_packet, digest, PACKETS_A_CALL)) != FCK_RUN_END) {
+	while ((result = fck_capfile_run_to(file, digest_packet, digest, PACKETS_A_CALL)) != FCK_RUN_END) {
 		require(result == FCK_RUN_MORE || result == FCK_RUN_INTERFACE);
 		if (result == FCK_RUN_INTERFACE)
-			require(fck_mapped_bind(file, fck_mapped_interfaces(file)) == 0);
+			require(fck_capfile_bind(file, fck_capfile_interfaces(file)) == 0);
 	}
 }
 
-static uint64_t digest_whole(const uint8_t *data, size_t size, struct fck_mapped_report *report)
+static uint64_t digest_whole(const uint8_t *data, size_t size, struct fck_capfile_report *report)
 {
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	uint64_t digest = 0;
 
-	require(fck_mapped_buffer(&file, data, size) == 0);
+	require(fck_capfile_buffer(&file, data, size) == 0);
 	run_to_end(file, &digest);
-	*report = fck_mapped_report(file);
-	fck_mapped_close(file);
+	*report = fck_capfile_report(file);
+	fck_capfile_close(file);
 	return digest;
 }
 
 // Every piece stands in memory of its own, behind what the run before did not use.
-static uint64_t digest_pieces(const uint8_t *data, size_t size, size_t piece, struct fck_mapped_report *report)
+static uint64_t digest_pieces(const uint8_t *data, size_t size, size_t piece, struct fck_capfile_report *report)
 {
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	uint8_t *memory = NULL;
 	uint64_t digest = 0;
 	size_t end = 0;
 
-	require(fck_mapped_buffer(&file, NULL, 0) == 0);
+	require(fck_capfile_buffer(&file, NULL, 0) == 0);
 	do {
-		size_t begin = (size_t)fck_mapped_report(file).offset;
+		size_t begin = (size_t)fck_capfile_report(file).offset;
 		uint8_t *next;
 
 		end = size - end > piece ? end + piece : size;
@@ -128,20 +128,20 @@ static uint64_t digest_pieces(const uint8_t *data, size_t size, size_t piece, st
 		require(next != NULL);
 		if (end > begin)
 			memcpy(next, data + begin, end - begin);
-		require(fck_mapped_more(file, next, end - begin) == 0);
+		require(fck_capfile_more(file, next, end - begin) == 0);
 		free(memory);
 		memory = next;
 		run_to_end(file, &digest);
-		*report = fck_mapped_report(file);
+		*report = fck_capfile_report(file);
 	} while (end < size && report->state != FCK_FILE_FOREIGN && report->state != FCK_FILE_CORRUPT);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	free(memory);
 	return digest;
 }
 
 static void check_pieces(const uint8_t *data, size_t size)
 {
-	struct fck_mapped_report whole, pieces;
+	struct fck_capfile_report whole, pieces;
 	size_t piece = LEAST_PIECE + size % ODD;
 
 	require(digest_whole(data, size, &whole) == digest_pieces(data, size, piece, &pieces));
@@ -151,20 +151,20 @@ static void check_pieces(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct fck_mapped_report report;
-	struct fck_mapped *file;
+	struct fck_capfile_report report;
+	struct fck_capfile *file;
 	struct fck_core *core;
 
 	require(fck_new(NULL, &core) == 0);
-	require(fck_mapped_buffer(&file, data, size) == 0);
+	require(fck_capfile_buffer(&file, data, size) == 0);
 	read_all(file, core, size);
-	require(fck_mapped_run(file, core, 1) == FCK_RUN_END); // and stays there
-	report = fck_mapped_report(file);
+	require(fck_capfile_run(file, core, 1) == FCK_RUN_END); // and stays there
+	report = fck_capfile_report(file);
 	require(report.size == size && report.offset <= size);
 	require((report.reason != NULL) == (report.state == FCK_FILE_TRUNCATED || report.state == FCK_FILE_CORRUPT));
 	require(report.state != FCK_FILE_WHOLE || report.offset == size);
 	check_interfaces(file, core, report.packets);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	fck_free(core);
 	check_pieces(data, size);
 	return 0;

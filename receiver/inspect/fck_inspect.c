@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mapped.h"
+#include "capfile.h"
 #include "packet.h"
 
 #define PACKETS_A_CALL (1u << 20)
@@ -115,17 +115,17 @@ static int print_packet(
 int main(int argc, char **argv)
 {
 	struct inspection inspection = {0};
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	int result;
 
-	if (argc != 2 || fck_mapped_open(&file, argv[1]) < 0) {
+	if (argc != 2 || fck_capfile_open(&file, argv[1]) < 0) {
 		fprintf(stderr, "usage: fck_inspect FILE (pcap or pcapng, not compressed)\n");
 		return EXIT_FAILURE;
 	}
-	while ((result = fck_mapped_run_to(file, print_packet, &inspection, PACKETS_A_CALL)) != FCK_RUN_END && result >= 0)
+	while ((result = fck_capfile_run_to(file, print_packet, &inspection, PACKETS_A_CALL)) != FCK_RUN_END && result >= 0)
 		if (result == FCK_RUN_INTERFACE)
-			fck_mapped_bind(file, 0);
-	result = fck_mapped_report(file).state == FCK_FILE_WHOLE ? result : -1;
-	fck_mapped_close(file);
+			fck_capfile_bind(file, 0);
+	result = fck_capfile_report(file).state == FCK_FILE_WHOLE ? result : -1;
+	fck_capfile_close(file);
 	return result == FCK_RUN_END ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -42,7 +42,7 @@ enum fck_send_refusal {
 	FCK_REFUSALS
 };
 
-// The captures that frames belong to (see fck_mapped_bind()).
+// The captures that frames belong to (see fck_capfile_bind()).
 enum { FCK_SEND_OTHER, FCK_SEND_CHOSEN, FCK_SEND_NOT_ETHERNET };
 
 struct fck_send_report {
@@ -67,7 +67,7 @@ int fck_send_open(struct fck_send **out, const char *interface, const struct fck
 void fck_send_close(struct fck_send *send);
 
 // Take one frame: send it, or keep it for the batch until fck_send_flush(), or count why not. Blocks until it is due.
-// `context` is a struct fck_send, so that this is an fck_mapped_sink. -ECANCELED: stopped; -errno of the interface.
+// `context` is a struct fck_send, so that this is an fck_capfile_sink. -ECANCELED: stopped; -errno of the interface.
 int fck_send_frame(
 	void *context, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
 );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The window through which a file on disk is read. Reading 256 KiB at a time into memory that stays in the processor's cache
 // is faster than touching the pages of a mapping, once each: no page fault, and memory does not grow with the file.
-#include "mapped_internal.h"
+#include "capfile_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static ssize_t read_at(int descriptor, uint8_t *to, uint64_t size, uint64_t offs
 	return got < 0 ? -errno : got;
 }
 
-int fck_window_more(struct fck_mapped *file)
+int fck_window_more(struct fck_capfile *file)
 {
 	struct fck_window *window = file->window;
 	uint64_t rest = file->size - file->position, next = file->gone + file->size;
@@ -92,11 +92,11 @@ int fck_window_more(struct fck_mapped *file)
 		return (int)got;
 	if (got == 0) // the file was cut since it was opened
 		file->report.size = next;
-	fck_mapped_move(file, window->memory + window->before - rest, rest + (uint64_t)got);
+	fck_capfile_move(file, window->memory + window->before - rest, rest + (uint64_t)got);
 	return got > 0;
 }
 
-int fck_window_map(struct fck_mapped *file)
+int fck_window_map(struct fck_capfile *file)
 {
 	if (file->window == NULL || file->mapping != NULL || file->report.size == 0)
 		return 0;

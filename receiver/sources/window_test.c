@@ -2,7 +2,7 @@
 // Files on disk, read through the window, against the same bytes in memory: records that lie across the ends of windows, blocks
 // longer than a window, files cut anywhere, files that shrink.
 #include "fck.h"
-#include "mapped.h"
+#include "capfile.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -78,25 +78,25 @@ static struct image make_image(bool long_block)
 }
 
 struct outcome {
-	struct fck_mapped_report report;
+	struct fck_capfile_report report;
 	struct fck_capture capture;
 	char name[8];
 };
 
-static struct outcome run(struct fck_mapped *file, uint64_t limit)
+static struct outcome run(struct fck_capfile *file, uint64_t limit)
 {
 	struct outcome outcome = {.name = ""};
-	struct fck_mapped_interface interface;
+	struct fck_capfile_interface interface;
 	struct fck_core *core;
 	int result;
 	assert_int_equal(fck_new(NULL, &core), 0);
-	while ((result = fck_mapped_run(file, core, limit)) != FCK_RUN_END) {
+	while ((result = fck_capfile_run(file, core, limit)) != FCK_RUN_END) {
 		assert_true(result == FCK_RUN_MORE || result == FCK_RUN_INTERFACE);
 		if (result == FCK_RUN_INTERFACE)
-			assert_int_equal(fck_mapped_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
+			assert_int_equal(fck_capfile_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
 	}
-	outcome.report = fck_mapped_report(file);
-	if (fck_mapped_interface(file, 0, &interface) == 0) {
+	outcome.report = fck_capfile_report(file);
+	if (fck_capfile_interface(file, 0, &interface) == 0) {
 		assert_int_equal(interface.name_length, 4);
 		memcpy(outcome.name, interface.name, 4); // long after its block was read
 	}
@@ -106,37 +106,37 @@ static struct outcome run(struct fck_mapped *file, uint64_t limit)
 	return outcome;
 }
 
-static struct fck_mapped *open_file(const struct image *image, size_t size, char *path)
+static struct fck_capfile *open_file(const struct image *image, size_t size, char *path)
 {
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	int descriptor;
 	strcpy(path, PATH);
 	descriptor = mkstemp(path);
 	assert_true(descriptor >= 0);
 	assert_int_equal(write(descriptor, image->data, size), size);
 	close(descriptor);
-	assert_int_equal(fck_mapped_open(&file, path), 0);
+	assert_int_equal(fck_capfile_open(&file, path), 0);
 	return file;
 }
 
 static struct outcome run_file(const struct image *image, size_t size, uint64_t limit)
 {
 	char path[sizeof(PATH)];
-	struct fck_mapped *file = open_file(image, size, path);
+	struct fck_capfile *file = open_file(image, size, path);
 	struct outcome outcome;
 	unlink(path);
 	outcome = run(file, limit);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	return outcome;
 }
 
 static struct outcome run_memory(const struct image *image, size_t size)
 {
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	struct outcome outcome;
-	assert_int_equal(fck_mapped_buffer(&file, image->data, size), 0);
+	assert_int_equal(fck_capfile_buffer(&file, image->data, size), 0);
 	outcome = run(file, UINT64_MAX);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	return outcome;
 }
 
@@ -200,22 +200,22 @@ static void test_sink_after_a_core(void **state)
 	static const uint8_t *packets[1024];
 	struct image image = make_image(false);
 	char path[sizeof(PATH)];
-	struct fck_mapped *file = open_file(&image, image.size, path);
+	struct fck_capfile *file = open_file(&image, image.size, path);
 	struct fck_core *core;
 	uint64_t total = run_memory(&image, image.size).report.packets;
 	assert_int_equal(fck_new(NULL, &core), 0);
-	assert_int_equal(fck_mapped_run(file, core, 1), FCK_RUN_INTERFACE);
-	assert_int_equal(fck_mapped_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
-	assert_int_equal(fck_mapped_run(file, core, total - 300), FCK_RUN_MORE);
-	assert_int_equal(fck_mapped_run_to(file, count, packets, UINT64_MAX), FCK_RUN_END);
-	assert_int_equal(fck_mapped_report(file).packets, total);
-	assert_int_equal(fck_mapped_report(file).offset, image.size);
+	assert_int_equal(fck_capfile_run(file, core, 1), FCK_RUN_INTERFACE);
+	assert_int_equal(fck_capfile_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
+	assert_int_equal(fck_capfile_run(file, core, total - 300), FCK_RUN_MORE);
+	assert_int_equal(fck_capfile_run_to(file, count, packets, UINT64_MAX), FCK_RUN_END);
+	assert_int_equal(fck_capfile_report(file).packets, total);
+	assert_int_equal(fck_capfile_report(file).offset, image.size);
 	assert_non_null(packets[299]);
 	assert_null(packets[300]);
 	for (int i = 0; i < 300; i++)
 		assert_int_equal(packets[i][12] << 8 | packets[i][13], 0x0806);
 	fck_free(core);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	unlink(path);
 	free(image.data);
 }
@@ -225,14 +225,14 @@ static void test_file_that_shrinks(void **state)
 	(void)state;
 	struct image image = make_image(false);
 	char path[sizeof(PATH)];
-	struct fck_mapped *file = open_file(&image, image.size, path);
+	struct fck_capfile *file = open_file(&image, image.size, path);
 	struct outcome outcome;
 	assert_int_equal(truncate(path, WINDOW + 1000), 0);
 	outcome = run(file, UINT64_MAX);
 	assert_int_equal(outcome.report.state, FCK_FILE_TRUNCATED);
 	assert_int_equal(outcome.report.size, WINDOW + 1000);
 	assert_true(outcome.report.offset <= WINDOW + 1000);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	unlink(path);
 	free(image.data);
 }

@@ -129,7 +129,7 @@ def replay_command(path: Path, shape: Shape) -> list[str]:
 def core_command(path: Path) -> list[str]:
     """The same in C, without writing records: what the rest costs is the difference."""
     core, sources = ROOT / "receiver" / "core", ROOT / "receiver" / "sources"
-    files = [*core.glob("*.c"), *sources.glob("mapped*.c"), sources / "window.c"]
+    files = [*core.glob("*.c"), *sources.glob("capfile*.c"), sources / "window.c"]
     flags = ("-std=gnu17", "-DNDEBUG", "-fPIC", f"-I{core}", f"-I{sources}")
     program = compiled("core_loop", *(each for each in files if not each.stem.endswith("_test")), flags=flags)
     return [str(program), str(path)]

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "fck.h"
-#include "mapped.h"
+#include "capfile.h"
 
 enum { PACKETS_A_CALL = 262144, ROOM = 4096 };
 
@@ -28,22 +28,22 @@ static uint64_t take(struct fck_core *core)
 int main(int argc, char **argv)
 {
 	struct fck_core *core;
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	uint64_t messages = 0;
 	int result;
 
-	if (argc != 2 || fck_new(NULL, &core) != 0 || fck_mapped_open(&file, argv[1]) != 0)
+	if (argc != 2 || fck_new(NULL, &core) != 0 || fck_capfile_open(&file, argv[1]) != 0)
 		return 2;
-	while ((result = fck_mapped_run(file, core, PACKETS_A_CALL)) != FCK_RUN_END) {
+	while ((result = fck_capfile_run(file, core, PACKETS_A_CALL)) != FCK_RUN_END) {
 		if (result < 0)
 			return 1;
 		if (result == FCK_RUN_INTERFACE)
-			fck_mapped_bind(file, (uint32_t)fck_capture_add(core, "cap0"));
+			fck_capfile_bind(file, (uint32_t)fck_capture_add(core, "cap0"));
 		messages += take(core);
 	}
 	messages += take(core);
-	printf("%llu %llu\n", (unsigned long long)fck_mapped_report(file).packets, (unsigned long long)messages);
-	fck_mapped_close(file);
+	printf("%llu %llu\n", (unsigned long long)fck_capfile_report(file).packets, (unsigned long long)messages);
+	fck_capfile_close(file);
 	fck_free(core);
 	return 0;
 }

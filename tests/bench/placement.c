@@ -16,7 +16,7 @@
 
 #include "fck.h"
 #include "fck_track.h"
-#include "mapped.h"
+#include "capfile.h"
 
 enum {
 	MTU = 1024,
@@ -172,7 +172,7 @@ static double place(const uint8_t *mapped, size_t bytes, uint32_t protocol, uint
 {
 	uint64_t size = data_of(protocol, MTU) * UNITS;
 	struct fck_tracker *tracker = make_tracker(protocol);
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	struct fck_track count;
 	struct fck_core *core;
 	double start;
@@ -183,14 +183,14 @@ static double place(const uint8_t *mapped, size_t bytes, uint32_t protocol, uint
 	for (uint64_t i = 0; i < ITERATIONS; i++)
 		need(fck_tracker_gradient(tracker, 0, i, data, size, present + i * UNITS / 64, UNITS) == 0, "memory refused");
 	fck_core_track(core, tracker);
-	need(fck_mapped_buffer(&file, mapped, bytes) == 0, "file refused");
+	need(fck_capfile_buffer(&file, mapped, bytes) == 0, "file refused");
 	start = now();
-	while ((run = fck_mapped_run(file, core, UINT64_MAX)) == FCK_RUN_INTERFACE)
-		fck_mapped_bind(file, 0);
+	while ((run = fck_capfile_run(file, core, UINT64_MAX)) == FCK_RUN_INTERFACE)
+		fck_capfile_bind(file, 0);
 	start = now() - start;
 	need(run == FCK_RUN_END && fck_tracker_track(tracker, 0, &count) == 0, "reading failed");
 	need(count.lays[FCK_LAY_LAID] == PACKETS, "not every packet was laid");
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	fck_free(core);
 	fck_tracker_free(tracker);
 	return start;

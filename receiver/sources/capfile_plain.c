@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The short way through enhanced packet blocks, as nearly all files have them: this machine's byte order, Ethernet, no options.
-// What it does with a block is what mapped_pcapng.c does; what is different in any point it leaves to that.
-#include "mapped_internal.h"
+// What it does with a block is what capfile_pcapng.c does; what is different in any point it leaves to that.
+#include "capfile_internal.h"
 
 #define BLOCK_PACKET 6u
 #define BLOCK_LEAST 32u   // without packet data
@@ -25,7 +25,7 @@ static inline bool plain(const uint8_t *at, uint64_t left, const struct head *he
 }
 
 // NULL: not there, not Ethernet, or times that want more than a multiplication.
-static struct fck_interface *plain_interface(struct fck_mapped *file, uint32_t number)
+static struct fck_interface *plain_interface(struct fck_capfile *file, uint32_t number)
 {
 	struct fck_interface *interface;
 	if (number >= file->interface_count - file->section_first)
@@ -34,7 +34,7 @@ static struct fck_interface *plain_interface(struct fck_mapped *file, uint32_t n
 	return interface->public.link_type == FCK_LINK_ETHERNET && interface->clock.multiply != 0 ? interface : NULL;
 }
 
-int fck_pcapng_plain(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+int fck_pcapng_plain(struct fck_capfile *file, struct fck_core *core, uint64_t limit)
 {
 	const uint8_t *at = file->data + file->position, *end = file->data + file->size;
 	struct fck_interface *interface = NULL;

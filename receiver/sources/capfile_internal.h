@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by mapped.c (memory, classic pcap) and mapped_pcapng.c.
-#ifndef FCK_MAPPED_INTERNAL_H
-#define FCK_MAPPED_INTERNAL_H
+// Shared by capfile.c (memory, classic pcap) and capfile_pcapng.c.
+#ifndef FCK_CAPFILE_INTERNAL_H
+#define FCK_CAPFILE_INTERNAL_H
 
 #include "fck.h"
-#include "mapped.h"
+#include "capfile.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct fck_clock {
 };
 
 struct fck_interface {
-	struct fck_mapped_interface public;
+	struct fck_capfile_interface public;
 	struct fck_clock clock;
 	uint32_t snaplen;   // 0: no limit
 	char *name;         // what public.name points to
@@ -32,10 +32,10 @@ struct fck_interface {
 };
 
 // The step functions go on until `report.packets` is `limit` or something else than FCK_RUN_MORE is to be said: enum
-// fck_mapped_run, or -errno.
-typedef int fck_step(struct fck_mapped *file, struct fck_core *core, uint64_t limit);
+// fck_capfile_run, or -errno.
+typedef int fck_step(struct fck_capfile *file, struct fck_core *core, uint64_t limit);
 
-struct fck_mapped {
+struct fck_capfile {
 	const uint8_t *data;
 	uint64_t size;
 	uint64_t position;
@@ -45,8 +45,8 @@ struct fck_mapped {
 	bool swapped;  // of the file (pcap) or section (pcapng): not this machine's byte order
 	bool ended;
 	fck_step *step; // NULL before the file header was read
-	struct fck_mapped_report report;
-	fck_mapped_sink sink; // where packets go instead of to a core; NULL: to the core
+	struct fck_capfile_report report;
+	fck_capfile_sink sink; // where packets go instead of to a core; NULL: to the core
 	void *sink_context;
 
 	struct fck_interface *interfaces;
@@ -57,21 +57,21 @@ struct fck_mapped {
 	uint32_t record_header; // pcap: bytes before the data of a packet
 };
 
-static inline uint16_t fck_get16(const struct fck_mapped *file, const uint8_t *at)
+static inline uint16_t fck_get16(const struct fck_capfile *file, const uint8_t *at)
 {
 	uint16_t value;
 	memcpy(&value, at, sizeof(value));
 	return file->swapped ? __builtin_bswap16(value) : value;
 }
 
-static inline uint32_t fck_get32(const struct fck_mapped *file, const uint8_t *at)
+static inline uint32_t fck_get32(const struct fck_capfile *file, const uint8_t *at)
 {
 	uint32_t value;
 	memcpy(&value, at, sizeof(value));
 	return file->swapped ? __builtin_bswap32(value) : value;
 }
 
-static inline uint64_t fck_get64(const struct fck_mapped *file, const uint8_t *at)
+static inline uint64_t fck_get64(const struct fck_capfile *file, const uint8_t *at)
 {
 	uint64_t value;
 	memcpy(&value, at, sizeof(value));
@@ -79,27 +79,27 @@ static inline uint64_t fck_get64(const struct fck_mapped *file, const uint8_t *a
 }
 
 // Stop reading for good at the current position.
-int fck_mapped_stop(struct fck_mapped *file, enum fck_mapped_state state, const char *reason);
+int fck_capfile_stop(struct fck_capfile *file, enum fck_capfile_state state, const char *reason);
 
 // A zeroed interface at the end of the list; NULL when memory is out.
-struct fck_interface *fck_mapped_add_interface(struct fck_mapped *file);
+struct fck_interface *fck_capfile_add_interface(struct fck_capfile *file);
 
 // What is read next begins with what was left: `size` bytes at `data`.
-void fck_mapped_move(struct fck_mapped *file, const void *data, uint64_t size);
+void fck_capfile_move(struct fck_capfile *file, const void *data, uint64_t size);
 
 // A window on a regular file of `*size` bytes, which owns the descriptor. 0, -errno of fstat, -EINVAL: no regular file; -ENOMEM.
 int fck_window_new(struct fck_window **out, int descriptor, uint64_t *size);
 void fck_window_free(struct fck_window *window);
 
 // Read on behind what there is. 1: there is more now; 0: there is no more; -errno of pread, -ENOMEM.
-int fck_window_more(struct fck_mapped *file);
+int fck_window_more(struct fck_capfile *file);
 
 // Map the whole file, so that its packets stay where they are. 0 or -errno of mmap.
-int fck_window_map(struct fck_mapped *file);
+int fck_window_map(struct fck_capfile *file);
 
 // Count one packet and hand it to the core if its link type is Ethernet. 0 or -errno of the core.
-static inline int fck_mapped_deliver(
-	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, uint64_t time,
+static inline int fck_capfile_deliver(
+	struct fck_capfile *file, struct fck_core *core, struct fck_interface *interface, uint64_t time,
 	const uint8_t *packet, uint32_t captured, uint32_t original
 )
 {
@@ -115,7 +115,7 @@ static inline int fck_mapped_deliver(
 
 // Read the file's first bytes when they are a section header; the steps then are fck_pcapng_step.
 // False: they are not one.
-bool fck_pcapng_probe(struct fck_mapped *file);
+bool fck_pcapng_probe(struct fck_capfile *file);
 fck_step fck_pcapng_step;
 // The same as far as blocks are plain; stops before one that is not.
 fck_step fck_pcapng_plain;

@@ -2,7 +2,7 @@
 // The file reader on images built here: every length at which a file can be cut, every byte changed. Each image is a
 // heap block of exactly its size, so that the address sanitizer sees any read beyond it.
 #include "fck.h"
-#include "mapped.h"
+#include "capfile.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -149,18 +149,18 @@ static struct image pcapng(void)
 }
 
 struct outcome {
-	struct fck_mapped_report report;
-	struct fck_mapped_interface interface; // the first one
+	struct fck_capfile_report report;
+	struct fck_capfile_interface interface; // the first one
 	struct fck_capture capture;
 };
 
-static void run_to_end(struct fck_mapped *file, struct fck_core *core)
+static void run_to_end(struct fck_capfile *file, struct fck_core *core)
 {
 	int result;
-	while ((result = fck_mapped_run(file, core, 1)) != FCK_RUN_END) {
+	while ((result = fck_capfile_run(file, core, 1)) != FCK_RUN_END) {
 		assert_true(result == FCK_RUN_MORE || result == FCK_RUN_INTERFACE);
 		if (result == FCK_RUN_INTERFACE)
-			assert_int_equal(fck_mapped_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
+			assert_int_equal(fck_capfile_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
 	}
 }
 
@@ -178,26 +178,26 @@ static struct outcome read_pieces(const uint8_t *data, size_t cut, size_t size)
 {
 	struct outcome outcome = {.report = {.state = UINT32_MAX}};
 	struct fck_core *core;
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	uint8_t *exact = exact_copy(data, cut);
 	assert_int_equal(fck_new(NULL, &core), 0);
-	assert_int_equal(fck_mapped_buffer(&file, exact, cut), 0);
+	assert_int_equal(fck_capfile_buffer(&file, exact, cut), 0);
 	run_to_end(file, core);
 	if (cut < size) {
-		size_t used = fck_mapped_report(file).offset;
+		size_t used = fck_capfile_report(file).offset;
 		uint8_t *rest = exact_copy(data + used, size - used);
-		assert_int_equal(fck_mapped_more(file, rest, size - used), 0);
+		assert_int_equal(fck_capfile_more(file, rest, size - used), 0);
 		free(exact);
 		exact = rest;
 		run_to_end(file, core);
 	}
-	outcome.report = fck_mapped_report(file);
-	if (fck_mapped_interfaces(file) > 0)
-		assert_int_equal(fck_mapped_interface(file, 0, &outcome.interface), 0);
+	outcome.report = fck_capfile_report(file);
+	if (fck_capfile_interfaces(file) > 0)
+		assert_int_equal(fck_capfile_interface(file, 0, &outcome.interface), 0);
 	if (fck_capture_count(core) > 0)
 		assert_int_equal(fck_capture_get(core, 0, &outcome.capture), 0);
 	assert_true(outcome.report.offset <= size);
-	fck_mapped_close(file);
+	fck_capfile_close(file);
 	fck_free(core);
 	free(exact);
 	outcome.interface.name = NULL; // pointed into the image
@@ -328,33 +328,33 @@ static void test_binding(void **state)
 {
 	(void)state;
 	struct image image = pcap();
-	struct fck_mapped *file;
+	struct fck_capfile *file;
 	struct fck_core *core;
 	assert_int_equal(fck_new(NULL, &core), 0);
-	assert_int_equal(fck_mapped_buffer(&file, image.data, image.size), 0);
-	assert_int_equal(fck_mapped_bind(file, 0), -EINVAL); // nothing is known of the file yet
-	assert_int_equal(fck_mapped_run(file, core, UINT64_MAX), FCK_RUN_INTERFACE);
-	assert_int_equal(fck_mapped_run(file, core, UINT64_MAX), FCK_RUN_INTERFACE); // no packet without a capture
-	assert_int_equal(fck_mapped_report(file).packets, 0);
-	assert_int_equal(fck_mapped_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
-	assert_int_equal(fck_mapped_bind(file, 0), -EINVAL); // once only
-	assert_int_equal(fck_mapped_run(file, core, UINT64_MAX), FCK_RUN_END);
-	assert_int_equal(fck_mapped_run(file, core, UINT64_MAX), FCK_RUN_END);
-	assert_int_equal(fck_mapped_report(file).packets, 2);
-	struct fck_mapped_interface interface;
-	assert_int_equal(fck_mapped_interface(file, 1, &interface), -EINVAL);
-	fck_mapped_close(file);
+	assert_int_equal(fck_capfile_buffer(&file, image.data, image.size), 0);
+	assert_int_equal(fck_capfile_bind(file, 0), -EINVAL); // nothing is known of the file yet
+	assert_int_equal(fck_capfile_run(file, core, UINT64_MAX), FCK_RUN_INTERFACE);
+	assert_int_equal(fck_capfile_run(file, core, UINT64_MAX), FCK_RUN_INTERFACE); // no packet without a capture
+	assert_int_equal(fck_capfile_report(file).packets, 0);
+	assert_int_equal(fck_capfile_bind(file, (uint32_t)fck_capture_add(core, "port")), 0);
+	assert_int_equal(fck_capfile_bind(file, 0), -EINVAL); // once only
+	assert_int_equal(fck_capfile_run(file, core, UINT64_MAX), FCK_RUN_END);
+	assert_int_equal(fck_capfile_run(file, core, UINT64_MAX), FCK_RUN_END);
+	assert_int_equal(fck_capfile_report(file).packets, 2);
+	struct fck_capfile_interface interface;
+	assert_int_equal(fck_capfile_interface(file, 1, &interface), -EINVAL);
+	fck_capfile_close(file);
 	fck_free(core);
 }
 
 static void test_no_file(void **state)
 {
 	(void)state;
-	struct fck_mapped *file = NULL;
-	assert_int_equal(fck_mapped_open(&file, "/nonexistent/file.pcap"), -ENOENT);
-	assert_int_equal(fck_mapped_open(&file, "/dev"), -EINVAL);
+	struct fck_capfile *file = NULL;
+	assert_int_equal(fck_capfile_open(&file, "/nonexistent/file.pcap"), -ENOENT);
+	assert_int_equal(fck_capfile_open(&file, "/dev"), -EINVAL);
 	assert_null(file);
-	fck_mapped_close(NULL);
+	fck_capfile_close(NULL);
 }
 
 int main(void)

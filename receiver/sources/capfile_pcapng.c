@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pcapng format (draft-ietf-opsawg-pcapng): blocks, each with its length before and after its body. A section
 // header sets the byte order of what follows and starts a new list of interfaces.
-#include "mapped_internal.h"
+#include "capfile_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@
 
 // A walk over the options of a block. Ends by itself at the end marker and at anything that does not fit.
 struct option_walk {
-	const struct fck_mapped *file;
+	const struct fck_capfile *file;
 	const uint8_t *at;
 	const uint8_t *end;
 	uint16_t code;
@@ -59,9 +59,9 @@ struct block {
 	uint32_t length;
 };
 
-static int corrupt(struct fck_mapped *file, const char *reason)
+static int corrupt(struct fck_capfile *file, const char *reason)
 {
-	return fck_mapped_stop(file, FCK_FILE_CORRUPT, reason);
+	return fck_capfile_stop(file, FCK_FILE_CORRUPT, reason);
 }
 
 static void clock_set(struct fck_clock *clock, uint8_t resolution)
@@ -94,7 +94,7 @@ static uint64_t clock_read(const struct fck_clock *clock, uint64_t ticks)
 	return time + clock->offset;
 }
 
-static int section(struct fck_mapped *file, struct block block)
+static int section(struct fck_capfile *file, struct block block)
 {
 	if (block.length < SECTION_LEAST - BLOCK_FRAME)
 		return corrupt(file, "a section header is too short");
@@ -117,11 +117,11 @@ static bool name_set(struct fck_interface *interface, const uint8_t *name, uint1
 	return true;
 }
 
-static int interface_description(struct fck_mapped *file, struct block block)
+static int interface_description(struct fck_capfile *file, struct block block)
 {
 	if (block.length < 8)
 		return corrupt(file, "an interface description is too short");
-	struct fck_interface *interface = fck_mapped_add_interface(file);
+	struct fck_interface *interface = fck_capfile_add_interface(file);
 	if (interface == NULL)
 		return -ENOMEM;
 	interface->public.link_type = fck_get16(file, block.body);
@@ -142,7 +142,7 @@ static int interface_description(struct fck_mapped *file, struct block block)
 }
 
 // Interface `number` of this section; NULL if it was never described.
-static struct fck_interface *find_interface(struct fck_mapped *file, uint32_t number)
+static struct fck_interface *find_interface(struct fck_capfile *file, uint32_t number)
 {
 	if (number >= file->interface_count - file->section_first)
 		return NULL;
@@ -151,13 +151,13 @@ static struct fck_interface *find_interface(struct fck_mapped *file, uint32_t nu
 
 // Packet data at `offset` of the body.
 static int deliver(
-	struct fck_mapped *file, struct fck_core *core, struct fck_interface *interface, struct block block,
+	struct fck_capfile *file, struct fck_core *core, struct fck_interface *interface, struct block block,
 	uint32_t offset, uint32_t captured, uint32_t original, uint64_t time
 )
 {
 	if (captured > FCK_MAX_CAPTURED || captured > block.length - offset)
 		return corrupt(file, "a packet block says it holds more bytes than it has");
-	int error = fck_mapped_deliver(file, core, interface, time, block.body + offset, captured, original);
+	int error = fck_capfile_deliver(file, core, interface, time, block.body + offset, captured, original);
 	return error < 0 ? error : FCK_RUN_MORE;
 }
 
@@ -170,7 +170,7 @@ static void add_drops(struct fck_interface *interface, uint64_t drops)
 	interface->public.drops += drops;
 }
 
-static int packet_enhanced(struct fck_mapped *file, struct fck_core *core, struct block block)
+static int packet_enhanced(struct fck_capfile *file, struct fck_core *core, struct block block)
 {
 	if (block.length < 20)
 		return corrupt(file, "a packet block is too short");
@@ -193,7 +193,7 @@ static int packet_enhanced(struct fck_mapped *file, struct fck_core *core, struc
 	return FCK_RUN_MORE;
 }
 
-static int packet_obsolete(struct fck_mapped *file, struct fck_core *core, struct block block)
+static int packet_obsolete(struct fck_capfile *file, struct fck_core *core, struct block block)
 {
 	if (block.length < 20)
 		return corrupt(file, "a packet block is too short");
@@ -210,7 +210,7 @@ static int packet_obsolete(struct fck_mapped *file, struct fck_core *core, struc
 }
 
 // Belongs to the section's first interface and has no time: the one before it is the best guess.
-static int packet_simple(struct fck_mapped *file, struct fck_core *core, struct block block)
+static int packet_simple(struct fck_capfile *file, struct fck_core *core, struct block block)
 {
 	if (block.length < 4)
 		return corrupt(file, "a packet block is too short");
@@ -225,7 +225,7 @@ static int packet_simple(struct fck_mapped *file, struct fck_core *core, struct 
 }
 
 // The counts run from the start of the capture, so the last block of an interface holds.
-static int statistics(struct fck_mapped *file, struct block block)
+static int statistics(struct fck_capfile *file, struct block block)
 {
 	if (block.length < 12)
 		return corrupt(file, "an interface statistics block is too short");
@@ -249,7 +249,7 @@ static int statistics(struct fck_mapped *file, struct block block)
 	return FCK_RUN_MORE;
 }
 
-static int dispatch(struct fck_mapped *file, struct fck_core *core, uint32_t type, struct block block)
+static int dispatch(struct fck_capfile *file, struct fck_core *core, uint32_t type, struct block block)
 {
 	switch (type) {
 	case BLOCK_PACKET:
@@ -270,7 +270,7 @@ static int dispatch(struct fck_mapped *file, struct fck_core *core, uint32_t typ
 }
 
 // The byte order of the section that starts at `start` (at least 12 bytes). False: neither order.
-static bool section_order(struct fck_mapped *file, const uint8_t *start)
+static bool section_order(struct fck_capfile *file, const uint8_t *start)
 {
 	uint32_t magic;
 	memcpy(&magic, start + 8, sizeof(magic));
@@ -278,14 +278,14 @@ static bool section_order(struct fck_mapped *file, const uint8_t *start)
 	return file->swapped || magic == BYTE_ORDER_MAGIC;
 }
 
-static int read_block(struct fck_mapped *file, struct fck_core *core)
+static int read_block(struct fck_capfile *file, struct fck_core *core)
 {
 	uint64_t left = file->size - file->position;
 	const uint8_t *start = file->data + file->position;
 	if (left == 0)
-		return fck_mapped_stop(file, FCK_FILE_WHOLE, NULL);
+		return fck_capfile_stop(file, FCK_FILE_WHOLE, NULL);
 	if (left < BLOCK_FRAME)
-		return fck_mapped_stop(file, FCK_FILE_TRUNCATED, "the header of a block is cut");
+		return fck_capfile_stop(file, FCK_FILE_TRUNCATED, "the header of a block is cut");
 	uint32_t type = fck_get32(file, start);
 	if (type == BLOCK_SECTION && !section_order(file, start))
 		return corrupt(file, "a section header without a byte-order magic");
@@ -293,7 +293,7 @@ static int read_block(struct fck_mapped *file, struct fck_core *core)
 	if (length < BLOCK_FRAME || length % 4 != 0 || length > BLOCK_LONGEST)
 		return corrupt(file, "a block has an impossible length");
 	if (left < length)
-		return fck_mapped_stop(file, FCK_FILE_TRUNCATED, "a block is cut");
+		return fck_capfile_stop(file, FCK_FILE_TRUNCATED, "a block is cut");
 	if (fck_get32(file, start + length - 4) != length)
 		return corrupt(file, "the two lengths of a block differ");
 	int result = dispatch(file, core, type, (struct block){start + 8, length - BLOCK_FRAME});
@@ -302,7 +302,7 @@ static int read_block(struct fck_mapped *file, struct fck_core *core)
 	return result;
 }
 
-int fck_pcapng_step(struct fck_mapped *file, struct fck_core *core, uint64_t limit)
+int fck_pcapng_step(struct fck_capfile *file, struct fck_core *core, uint64_t limit)
 {
 	int result;
 	do {
@@ -313,18 +313,18 @@ int fck_pcapng_step(struct fck_mapped *file, struct fck_core *core, uint64_t lim
 	return result;
 }
 
-bool fck_pcapng_probe(struct fck_mapped *file)
+bool fck_pcapng_probe(struct fck_capfile *file)
 {
 	uint32_t type;
 	memcpy(&type, file->data, sizeof(type));
 	if (type != BLOCK_SECTION)
 		return false;
 	if (file->size < BLOCK_FRAME) {
-		fck_mapped_stop(file, FCK_FILE_TRUNCATED, "the file header is cut");
+		fck_capfile_stop(file, FCK_FILE_TRUNCATED, "the file header is cut");
 		return true;
 	}
 	if (!section_order(file, file->data)) {
-		fck_mapped_stop(file, FCK_FILE_FOREIGN, NULL);
+		fck_capfile_stop(file, FCK_FILE_FOREIGN, NULL);
 		return true;
 	}
 	file->step = fck_pcapng_step;
