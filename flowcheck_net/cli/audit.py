@@ -200,7 +200,7 @@ def _ring_table(report: "AuditReport") -> "Table":
 
 
 def _hop_table(sums: "Sequence[HopSum]") -> "Table":
-    from flowcheck_net.cli.output import table
+    from flowcheck_net.cli.output import amount, table
 
     numbers = ("expected", "seen", "missing", "reduced", "bytes", "raw", "repeated", "resent")
     shown = table(
@@ -212,7 +212,7 @@ def _hop_table(sums: "Sequence[HopSum]") -> "Table":
         if hop.watched:
             gone = (hop.missing, hop.missing_reduced)
             counts = (hop.expected, hop.seen, *gone, hop.bytes, hop.raw, hop.repeats, hop.retransmitted)
-            shown.add_row(hop.label, hop.captures, hop.qpns, *(f"{count:,}" for count in counts))
+            shown.add_row(hop.label, hop.captures, hop.qpns, *map(amount, counts))
     hidden = sum(not hop.watched for hop in sums)
     if hidden:
         shown.caption = f"hops that are not watched and not listed: {hidden}\n"

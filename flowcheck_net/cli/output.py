@@ -56,6 +56,11 @@ def table(title: str, *columns: str, numbers: Collection[str] = (), keys: int = 
     return made
 
 
+def amount(value: int | None) -> str:
+    """A count as tables and lines show it: ``1,234``; None is ``unknown``, never 0."""
+    return "unknown" if value is None else f"{value:,}"
+
+
 def shown(text: str) -> str:
     """Text of a switch or file as it may go to a terminal: what would move its cursor or rename it is written out."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

@@ -22,7 +22,6 @@ _RDMA_MTU = 4096
 """The largest there is, where no plan says."""
 _AROUND_PAYLOAD = 160
 """IPv6, UDP, BTH, RETH, immediate, ICRC (92 bytes), and an outer IPv4, GRE, ERSPAN and Ethernet header with tags."""
-_INTERRUPTED = 130  # 128 + SIGINT
 
 
 @click.command("receive")

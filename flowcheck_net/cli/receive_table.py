@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.cli.output import console, table
+from flowcheck_net.cli.output import amount, console, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,12 +64,12 @@ def _row(port: "PortStatus", before: "PortStatus | None", seconds: float) -> tup
     fills = [f"{queue.fill_most}/{queue.descriptors}" for queue in port.queues if queue.fill_most is not None]
     return (
         port.name,
-        f"{port.packets:,}",
+        amount(port.packets),
         packet_rate,
         bit_rate,
-        f"{port.rocev2:,}",
-        f"{sum(queue.flows for queue in port.queues):,}",
-        "unknown" if port.dropped is None else f"{port.dropped:,}",
+        amount(port.rocev2),
+        amount(sum(queue.flows for queue in port.queues)),
+        amount(port.dropped),
         ", ".join(fills) or "unknown",
         _ago(port.last_time),
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from flowcheck_net.cli.output import table
+from flowcheck_net.cli.output import amount, table
 from flowcheck_net.receive.records import Flow, Records
 from flowcheck_net.receive.records_diff import Difference, Pair
 
@@ -17,9 +17,9 @@ def _missing_text(flow: Flow) -> str:
     """PSN ranges with their cause, the first few of them."""
     parts = [f"{psns(each.first_psn, each.last_psn)} {each.cause}" for each in flow.missing[:_RANGES_SHOWN]]
     if len(flow.missing) > _RANGES_SHOWN:
-        parts.append(f"and {len(flow.missing) - _RANGES_SHOWN} more")
+        parts.append(f"and {amount(len(flow.missing) - _RANGES_SHOWN)} more")
     total = sum(each.packets for each in flow.missing)
-    return f"{total}: {', '.join(parts)}" if parts else "0"
+    return f"{amount(total)}: {', '.join(parts)}" if parts else "0"
 
 
 def psns(first: int, last: int) -> str:
@@ -32,7 +32,7 @@ def flow_table(records: Records) -> Table:
     flows = [flow for flow in records.flows if flow.seen]
     several = len(records.captures) > 1
     shown = table(
-        f"Flows that carry RDMA requests: {len(flows)} of {len(records.flows)}",
+        f"Flows that carry RDMA requests: {len(flows):,} of {len(records.flows):,}",
         *(["capture"] if several else []),
         *("source", "destination", "dest QP", "writes", "messages", "gaps", "missing PSNs", "repeats"),
         numbers=("dest QP", "writes", "messages", "gaps", "repeats"),
@@ -40,10 +40,10 @@ def flow_table(records: Records) -> Table:
     )
     for flow in flows:
         lost = sum(gap.packets for gap in flow.gaps)
-        gaps = f"{len(flow.gaps)} ({lost} PSN{'s' if lost != 1 else ''})" if flow.gaps else "0"
+        gaps = f"{len(flow.gaps):,} ({lost:,} PSN{'s' if lost != 1 else ''})" if flow.gaps else "0"
         row = [
-            *(flow.source, flow.destination, f"{flow.dest_qp:#x}", str(flow.packets.get("write", 0))),
-            *(str(len(flow.messages)), gaps, _missing_text(flow), str(sum(extra for _, extra in flow.repeats))),
+            *(flow.source, flow.destination, f"{flow.dest_qp:#x}", amount(flow.packets.get("write", 0))),
+            *(amount(len(flow.messages)), gaps, _missing_text(flow), amount(sum(extra for _, extra in flow.repeats))),
         ]
         shown.add_row(*([flow.capture] if several else []), *row)
     remarks = _receivers_flows(flows)
@@ -64,9 +64,8 @@ def counter_table(records: Records) -> Table:
     """Everything counted, by name, without the zeros."""
     shown = table("Counters", "capture", "counter", "packets", numbers=("packets",), keys=2)
     for capture in records.captures:
-        shown.add_row(capture.name, "all frames", str(capture.packets))
-        dropped = "unknown" if capture.dropped is None else str(capture.dropped)
-        shown.add_row("", "dropped, says the capture", dropped)
+        shown.add_row(capture.name, "all frames", amount(capture.packets))
+        shown.add_row("", "dropped, says the capture", amount(capture.dropped))
         _add_counts(shown, "frame", capture.frames)
         _add_counts(shown, "attribute", capture.attributes)
         totals: dict[str, int] = {}
@@ -81,7 +80,7 @@ def counter_table(records: Records) -> Table:
 def _add_counts(shown: Table, kind: str, counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count:
-            shown.add_row("", f"{kind} {name}", str(count))
+            shown.add_row("", f"{kind} {name}", amount(count))
 
 
 def tunnel_table(records: Records) -> Table:
@@ -95,8 +94,8 @@ def tunnel_table(records: Records) -> Table:
         busiest = sorted(capture.tunnels, key=lambda tunnel: -tunnel.packets)
         for tunnel in busiest[:_TUNNELS_SHOWN]:
             session = "none" if tunnel.session is None else str(tunnel.session)
-            gaps = "unknown" if tunnel.sequence_gaps is None else str(tunnel.sequence_gaps)
-            shown.add_row(capture.name, tunnel.outer_source, tunnel.kind, session, str(tunnel.packets), gaps)
+            counts = (amount(tunnel.packets), amount(tunnel.sequence_gaps))
+            shown.add_row(capture.name, tunnel.outer_source, tunnel.kind, session, *counts)
         if len(busiest) > _TUNNELS_SHOWN:
             shown.add_row(capture.name, f"and {len(busiest) - _TUNNELS_SHOWN} more", "", "", "", "")
     return shown
@@ -110,10 +109,6 @@ def _time(nanoseconds: int) -> str:
         return str(nanoseconds)
 
 
-def _unknown(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
-
-
 def capture_table(records: Records) -> Table:
     """Every capture port in one line."""
     shown = table(
@@ -124,7 +119,7 @@ def capture_table(records: Records) -> Table:
     for capture in records.captures:
         times = (_time(capture.first_time), _time(capture.last_time)) if capture.packets else ("", "")
         counts = (capture.packets, capture.bytes, capture.frames.get("rocev2", 0), capture.dropped)
-        shown.add_row(capture.name, *map(_unknown, counts), *times)
+        shown.add_row(capture.name, *map(amount, counts), *times)
     return shown
 
 
@@ -143,7 +138,7 @@ def numbered_flow_table(records: Records) -> Table:
         missing = sum(each.packets for each in flow.missing)
         counts = (unique + repeated, unique, repeated, flow.retransmitted, missing, len(flow.messages))
         key = (flow.capture, flow.source, flow.destination, f"{flow.dest_qp:#x}")
-        shown.add_row(str(number), *key, *(f"{count:,}" for count in counts))
+        shown.add_row(str(number), *key, *map(amount, counts))
     shown.caption = _receivers_flows(records.flows) or None
     return shown
 
@@ -197,5 +192,5 @@ def _add_pairs(shown: Table, key: str, only_in: str, pairs: Mapping[str, Pair]) 
         shown.add_row(key, f"only in the {only_in}", "", "")
         key = ""
     for name, (first, second) in pairs.items():
-        shown.add_row(key, name, _unknown(first), _unknown(second))
+        shown.add_row(key, name, amount(first), amount(second))
         key = ""

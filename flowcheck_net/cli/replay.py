@@ -336,12 +336,12 @@ def _show_tables(records: "Records") -> None:
 
 
 def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
-    from flowcheck_net.cli.output import table
+    from flowcheck_net.cli.output import amount, table
     from flowcheck_net.cli.records_tables import psns
 
     total = sum(loss.lost for loss in losses if loss.after)
     shown = table(
-        f"{total} copies lost on the way",
+        f"{total:,} copies lost on the way",
         *("source", "destination", "dest QP", "before", "after", "lost", "added", "lost PSNs"),
         numbers=("dest QP", "before", "after", "lost", "added"),
         keys=3,
@@ -355,6 +355,6 @@ def _loss_table(losses: "Sequence[FlowLoss]") -> "Table":
                 for each in loss.lost_ranges
             ]
             what = ", ".join(parts)
-        counts = (str(count) for count in (loss.before, loss.after, loss.lost, loss.added))
+        counts = map(amount, (loss.before, loss.after, loss.lost, loss.added))
         shown.add_row(loss.source, loss.destination, f"{loss.dest_qp:#x}", *counts, what)
     return shown

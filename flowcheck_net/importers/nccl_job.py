@@ -1,7 +1,7 @@
 """NCCL logs -> a job file: the facts of the chosen communicators, with what the user states beside them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,6 @@ from flowcheck_net.importers.nccl_nics import NameChoice, Namer
 from flowcheck_net.importers.nccl_qps import PairTable
 from flowcheck_net.importers.nccl_wire import WireChoice, WireFacts, WireReader
 from flowcheck_net.spec.load import check_job_document
-
-_Nics = Mapping[int, str]
-"""Rank in the job -> its NIC."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,3 +178,14 @@ def test_other_content_is_a_difference_without_a_gap(tmp_path: Path) -> None:
     result = run("diff", path, tmp_path / "two.fcr", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["flows"][0]["messages"] == [2, 2]
+
+
+def test_replay_and_show_write_large_counts_alike(tmp_path: Path) -> None:
+    """Between PSN 1 and PSN 1,234,569 lie 1,234,567 others."""
+    path = capture(tmp_path, "a", [1, 1_234_569])
+    output = tmp_path / "x.fcr"
+    counted = run_replay(path).stdout
+    run_replay(path, "-o", output)
+    assert "1,234,567: 2-1234568 lost" in counted
+    assert "1 (1,234,567 PSNs)" in counted
+    assert "1,234,567" in run("show", output).stdout
