@@ -125,6 +125,7 @@ int worker_run(void *argument)
 	uint32_t full = 0, drained = 0;
 
 	while (drained < DRAIN_POLLS) {
+		bool stop = atomic_load_explicit(&worker->stop, memory_order_relaxed); // before the poll, which then is the last
 		uint16_t packets = rte_eth_rx_burst(worker->port, worker->queue, mbufs, BURST);
 
 		if (packets > 0) {
@@ -139,7 +140,7 @@ int worker_run(void *argument)
 			worker_fill(worker);
 			atomic_store_explicit(&exchange->turn, TURN_CONTROL, memory_order_release);
 		}
-		if (atomic_load_explicit(&worker->stop, memory_order_relaxed))
+		if (stop)
 			drained += packets == 0 ? DRAIN_POLLS : 1; // what waits is counted, but not for ever
 	}
 	return 0;

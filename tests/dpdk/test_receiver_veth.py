@@ -81,6 +81,21 @@ def test_what_the_kernel_drops_is_counted(place: Namespace, tmp_path: Path) -> N
     assert capture.packets + capture.dropped == 60 * 483
 
 
+@needs_samples
+def test_what_waits_in_the_ring_is_counted_before_the_end(place: Namespace, tmp_path: Path) -> None:
+    output = tmp_path / "records.fcr"
+    with Running(place, output, "--port", "x=af_packet:fa", *MTU) as running:
+        child = running.child()
+        os.kill(child, signal.SIGSTOP)
+        place.replay("--to", "na", SAMPLE, "--speed", "max", "--loop", "5", check=True)
+        os.kill(child, signal.SIGTERM)
+        os.kill(child, signal.SIGCONT)
+        _, err = running.process.communicate(timeout=60)
+        assert running.process.returncode == 0, err
+    (capture,) = read(output).captures
+    assert (capture.packets, capture.dropped) == (5 * 483, 0)
+
+
 def test_killed_at_random_moments(place: Namespace, tmp_path: Path, job: Path) -> None:
     """It is started again each time; the records claim nothing that was not sent, and know that they lack something."""
     output = tmp_path / "records.fcr"
