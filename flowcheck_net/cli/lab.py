@@ -262,7 +262,7 @@ def down_command(name: str) -> None:
     from flowcheck_net.lab.build import directory_of, down
 
     count = down(directory_of(name))
-    click.echo(f"lab {name}: {count} processes ended" if count else f"lab {name}: nothing was there")
+    click.echo(f"lab {name}: {count} processes ended" if count else f"lab {name}: nothing of it ran any more")
 
 
 @command.command("status")

@@ -145,6 +145,23 @@ static void no_flow_control(const struct port *port)
 	rte_eth_dev_flow_ctrl_set(port->id, &conf);
 }
 
+// DPDK opens a packet socket for all interfaces, makes its ring, and only then binds it to one: what lies in the ring may have
+// come from any interface of the namespace. Receiving begins behind it.
+static void discard_waiting(const struct port *port)
+{
+	enum { BURST = 64, MOST_BURSTS = 4096 };
+	struct rte_mbuf *packets[BURST];
+
+	for (uint16_t queue = 0; queue < port->queues; queue++)
+		for (unsigned int i = 0; i < MOST_BURSTS; i++) {
+			uint16_t count = rte_eth_rx_burst(port->id, queue, packets, BURST);
+
+			if (count == 0)
+				break;
+			rte_pktmbuf_free_bulk(packets, count);
+		}
+}
+
 bool port_start(struct port *port)
 {
 	int rc = rte_eth_dev_start(port->id);
@@ -159,8 +176,10 @@ bool port_start(struct port *port)
 		say_error("device", name_of(port), "%s is not promiscuous: %s", port->config->device, rte_strerror(-rc));
 		return false;
 	}
-	if (port->config->loss == LOSS_PACKET)
+	if (port->config->loss == LOSS_PACKET) {
+		discard_waiting(port);
 		port->sockets_found = packet_sockets_begin(port->config->interface);
+	}
 	if (rte_eth_stats_get(port->id, &port->before) != 0)
 		port->before = (struct rte_eth_stats){0};
 	return true;
