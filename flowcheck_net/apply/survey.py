@@ -80,6 +80,6 @@ def read_all(addresses: Sequence[SwitchAddress], reach: Reach) -> list[Reading]:
         raise ConnectError(
             errors[0].switch,
             joined(errors).removeprefix(f"{errors[0].switch}: "),
-            hint=errors[0].hint or "nothing was written; a switch that is gone for good: --forget it, and plan without it",
+            hint=errors[0].hint or "nothing was written; a switch gone for good: --forget it, and plan without it",
         )
     return [r for r in results if isinstance(r, Reading)]
