@@ -28,9 +28,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Never, Self
 
+from flowcheck_net.drivers.checks import limits_of, refuse_foreign
 from flowcheck_net.drivers.fake_device import Call, Fault, FaultKind, Refused
 from flowcheck_net.drivers.fake_store import FileStore, Store
-from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, PlanError, Rejected, StateUnknown
+from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Capabilities, Counters, Step, SwitchAddress, SwitchState, is_owned, split_state
 
@@ -39,18 +40,11 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def open_fake(address: SwitchAddress, job: str, state_dir: Path) -> "FakeDriver":
     """The file-backed fake that ``address`` refers to, not connected yet."""
-    # The platform tables are read when the first switch is opened, not when this module is loaded.
-    from flowcheck_net.model.platforms import capabilities
-
     _, _, reference = address.management.partition(":")
     if not _REFERENCE.fullmatch(reference):
         raise ConnectError(address.name, f"{address.management!r} does not name a fake switch, such as fake:leaf1")
     path = state_dir / "fake" / f"{reference}.json"
-    try:
-        limits = capabilities(address.platform)
-    except PlanError as error:
-        raise PlanError(f"{address.name}: {error.message}", hint=error.hint) from error
-    return FakeDriver(address.name, job, FileStore(address.name, path, limits))
+    return FakeDriver(address.name, job, FileStore(address.name, path, limits_of(address)))
 
 
 class FakeDriver:
@@ -91,9 +85,7 @@ class FakeDriver:
 
     def write(self, steps: Sequence[Step]) -> None:
         """Carry out the steps one by one; see ``Driver.write``."""
-        for step in steps:
-            if not is_owned(step.session.name, self._job):
-                raise Rejected(self._switch, f"{step.session.name} is not a session of job {self._job}")
+        refuse_foreign(self._switch, steps, self._job)
         fault = self._call(Call.WRITE)
         with nullcontext() if self._holding else self._store.hold(f"job {self._job}, process {os.getpid()}"):
             self._carry_out(steps, fault)

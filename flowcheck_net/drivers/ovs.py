@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from flowcheck_net.drivers.checks import limits_of, refuse_foreign
 from flowcheck_net.drivers.ovs_bridge import Bridge
 from flowcheck_net.drivers.ovs_change import Change, Refusal, by_flows, change_of, operations
 from flowcheck_net.drivers.ovs_flows import (
@@ -26,7 +27,7 @@ from flowcheck_net.drivers.ovs_flows import (
 from flowcheck_net.drivers.ovs_link import KeyTaken, Link, Picture
 from flowcheck_net.drivers.ovs_remarks import PROMPT, Surroundings, remarks_on
 from flowcheck_net.drivers.ovs_rpc import Lost, RemoteError, Unreachable
-from flowcheck_net.errors import ConnectError, PlanError, Rejected, StateUnknown
+from flowcheck_net.errors import ConnectError, Rejected, StateUnknown
 from flowcheck_net.ids import SessionName
 from flowcheck_net.intent import (
     Capabilities,
@@ -38,7 +39,6 @@ from flowcheck_net.intent import (
     Step,
     SwitchAddress,
     SwitchState,
-    is_owned,
     split_state,
 )
 
@@ -47,14 +47,8 @@ _KEY_TRIES = 5
 
 def open_ovs(address: SwitchAddress, job: str, state_dir: Path) -> "OvsDriver":
     """The driver of one bridge, not connected yet."""
-    # The platform tables are read when the first switch is opened, not when this module is loaded.
-    from flowcheck_net.model.platforms import capabilities
-
     del state_dir
-    try:
-        return OvsDriver(address, job, capabilities(address.platform))
-    except PlanError as error:
-        raise PlanError(f"{address.name}: {error.message}", hint=error.hint) from error
+    return OvsDriver(address, job, limits_of(address))
 
 
 class OvsDriver:
@@ -109,9 +103,7 @@ class OvsDriver:
 
     def write(self, steps: Sequence[Step]) -> None:
         """Make all steps effective at once, or none; see ``Driver.write``. Deletes must name sessions as they are."""
-        for step in steps:
-            if not is_owned(step.session.name, self._job):
-                raise Rejected(self._switch, f"{step.session.name} is not a session of job {self._job}")
+        refuse_foreign(self._switch, steps, self._job)
         if not steps:
             self._take_effect()
             return

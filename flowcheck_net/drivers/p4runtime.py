@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 
 from p4.v1 import p4runtime_pb2
 
+from flowcheck_net.drivers.checks import limits_of, refuse_foreign
 from flowcheck_net.drivers.p4runtime_change import Batch, Doubt, Impossible, Planner, Room, StepRefused, carry_out
 from flowcheck_net.drivers.p4runtime_client import Client
 from flowcheck_net.drivers.p4runtime_entries import (
@@ -29,7 +30,7 @@ from flowcheck_net.drivers.p4runtime_pipeline import Running, Wanted, judge, loa
 from flowcheck_net.drivers.p4runtime_reference import parse_reference
 from flowcheck_net.drivers.p4runtime_schema import ACL, FLOWS
 from flowcheck_net.drivers.p4runtime_sessions import FIRST_ID, LAST_ID, Found, Ports, Rivals, find_sessions, remarks_on
-from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, PlanError, Rejected, StateUnknown
+from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import (
     Capabilities,
     Counters,
@@ -49,14 +50,8 @@ Answer = TypeVar("Answer")
 
 def open_p4runtime(address: SwitchAddress, job: str, state_dir: Path) -> "P4RuntimeDriver":
     """The driver of one device, not connected yet."""
-    # The platform tables are read when the first switch is opened, not when this module is loaded.
-    from flowcheck_net.model.platforms import capabilities
-
     del state_dir
-    try:
-        return P4RuntimeDriver(address, job, capabilities(address.platform))
-    except PlanError as error:
-        raise PlanError(f"{address.name}: {error.message}", hint=error.hint) from error
+    return P4RuntimeDriver(address, job, limits_of(address))
 
 
 class P4RuntimeDriver:
@@ -104,9 +99,7 @@ class P4RuntimeDriver:
 
     def write(self, steps: Sequence[Step]) -> None:
         """Carry out the steps one by one; see ``Driver.write``. Deletes must name sessions as they are."""
-        for step in steps:
-            if not is_owned(step.session.name, self._job):
-                raise Rejected(self._switch, f"{step.session.name} is not a session of job {self._job}")
+        refuse_foreign(self._switch, steps, self._job)
         if not steps:
             return
         with nullcontext() if self._holding else self._hold():
