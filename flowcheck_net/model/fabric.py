@@ -132,10 +132,6 @@ class Fabric:
         """What fails together with a switch, host or checkpoint node."""
         return self._domains[device]
 
-    def attachment(self, host: HostName, nic: NicName) -> SwitchPort:
-        """The switch port that a host's NIC is cabled to."""
-        return self._attachment[host, nic]
-
     def attachments(self, host: HostName, nic: NicName) -> tuple[SwitchPort, ...]:
         """The switch ports that traffic of a NIC may use: those of all NICs of its bond, sorted."""
         return tuple(sorted(self._attachment[host, member] for member in self._bonds.get((host, nic), (nic,))))

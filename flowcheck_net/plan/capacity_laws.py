@@ -26,24 +26,6 @@ def loss_chance(packets_by_copies: Iterable[tuple[int, int]], mirror_loss: float
     return -expm1(log_safe)
 
 
-def ring_packets_by_copies(packets: int, ring_size: int, hops: int) -> tuple[tuple[int, int], ...]:
-    """What ``hops`` distinct watched hops of a ring show of an update of ``packets`` fully reduced packets.
-
-    Hop ``i`` lacks chunk ``i + 1`` and shows the other ``N - 1``. So of ``N`` chunks, ``h`` (those that one watched hop
-    lacks) are shown ``h - 1`` times and ``N - h`` are shown ``h`` times; a chunk is ``M / N`` packets.
-    """
-    lacking = packets * hops // ring_size
-    return ((hops - 1, lacking), (hops, packets - lacking))
-
-
-def ring_loss_first_order(packets: int, ring_size: int, hops: int, mirror_loss: float) -> float:
-    """The law for small ``p``: ``M * h/N * p^(h-1)``; 2 hops ``M * 2/N * p``, 3 hops ``M * 3/N * p^2``.
-
-    The chunks that one hop lacks decide: they have a copy less than the others, whose share is smaller by ``p``.
-    """
-    return float(packets * hops / ring_size * mirror_loss ** (hops - 1))
-
-
 def young_interval(checkpoint_cost: float, mtbf: float) -> float:
     """Seconds of work between checkpoints that lose the least time: ``sqrt(2 C M)`` (Young 1974), from C << M."""
     return sqrt(2 * checkpoint_cost * mtbf)

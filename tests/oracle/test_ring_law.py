@@ -11,7 +11,7 @@ from itertools import combinations
 
 import pytest
 
-from flowcheck_net.model.collectives.ring import partial_chunks, reduced_chunks, ring_copies
+from flowcheck_net.model.collectives.ring import partial_chunks, reduced_chunks
 
 SIZES = range(2, 10)
 Chunk = int
@@ -101,22 +101,9 @@ def test_with_the_extra_step_every_hop_is_complete(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("extra_step", [False, True])
-def test_ring_copies_is_what_the_simulation_shows_for_every_choice(size: int, extra_step: bool) -> None:
-    for hops in every_choice(size):
-        assert ring_copies(size, hops, extra_step) == min(times_seen(size, hops, extra_step))
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("extra_step", [False, True])
 def test_chunks_are_sent_in_the_order_of_the_simulation(size: int, extra_step: bool) -> None:
     everyone = frozenset(range(size))
     for hop, sent in enumerate(simulate(size, extra_step)):
         partial = [(chunk, len(who)) for chunk, who in sent if who != everyone]
         assert list(zip(partial_chunks(size, hop, extra_step), range(1, size), strict=True)) == partial
         assert list(reduced_chunks(size, hop, extra_step)) == [chunk for chunk, who in sent if who == everyone]
-
-
-def test_a_hop_named_twice_is_one_observation() -> None:
-    assert ring_copies(4, [1, 1, 1], extra_step=False) == 0
-    assert ring_copies(4, [1, 1, 2], extra_step=False) == 1
-    assert ring_copies(4, [1, 5], extra_step=True) == 1

@@ -10,11 +10,27 @@ from hypothesis import strategies as st
 from flowcheck_net.plan.capacity_laws import (
     effective_share,
     loss_chance,
-    ring_loss_first_order,
-    ring_packets_by_copies,
     stale_seconds,
     young_interval,
 )
+
+
+def ring_packets_by_copies(packets: int, ring_size: int, hops: int) -> tuple[tuple[int, int], ...]:
+    """What ``hops`` distinct watched hops of a ring show of an update of ``packets`` fully reduced packets.
+
+    Hop ``i`` lacks chunk ``i + 1`` and shows the other ``N - 1``. So of ``N`` chunks, ``h`` (those that one watched hop
+    lacks) are shown ``h - 1`` times and ``N - h`` are shown ``h`` times; a chunk is ``M / N`` packets.
+    """
+    lacking = packets * hops // ring_size
+    return ((hops - 1, lacking), (hops, packets - lacking))
+
+
+def ring_loss_first_order(packets: int, ring_size: int, hops: int, mirror_loss: float) -> float:
+    """The law for small ``p``: ``M * h/N * p^(h-1)``; 2 hops ``M * 2/N * p``, 3 hops ``M * 3/N * p^2``.
+
+    The chunks that one hop lacks decide: they have a copy less than the others, whose share is smaller by ``p``.
+    """
+    return float(packets * hops / ring_size * mirror_loss ** (hops - 1))
 
 
 def simulated_loss(ring_size, chunk_packets, hops, loss, trials, seed):

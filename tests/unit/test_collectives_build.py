@@ -7,7 +7,6 @@ import pytest
 
 from flowcheck_net.ids import Channel, GroupName
 from flowcheck_net.model.build import build_job
-from flowcheck_net.model.collectives.ring import chunk_copies
 from flowcheck_net.model.expect import expect
 from flowcheck_net.model.job import Job, Tree
 from flowcheck_net.spec.check_job import check_job, check_job_places
@@ -206,9 +205,3 @@ class TestRingsThroughHosts:
         job = build_job(a_job(6, 2), one_leaf(2, 3))
         hops = expect(job, {(GroupName("dp0"), Channel(0), 2): ((), 1)}).hops
         assert [(h.index, h.src_rank, h.dst_rank) for h in hops] == [(2, 2, 3), (5, 5, 0)]
-
-    def test_what_the_visible_hops_show(self) -> None:
-        # hop 2 lacks chunk 3 and hop 5 lacks chunk 0; together they show all six chunks, four of them twice
-        assert chunk_copies(6, [2, 5], extra_step=False) == (1, 2, 2, 1, 2, 2)
-        assert chunk_copies(6, [2], extra_step=False) == (1, 1, 1, 0, 1, 1)
-        assert chunk_copies(6, [2], extra_step=True) == (1,) * 6

@@ -89,7 +89,7 @@ class TestFabric:
     fabric = Fabric.from_spec(topology)
 
     def test_attachment_speed_and_peer(self) -> None:
-        assert self.fabric.attachment(HostName("h1"), NicName("m0")) == port("leaf1", "to-h1-0")
+        assert self.fabric.attachments(HostName("h1"), NicName("m0")) == (port("leaf1", "to-h1-0"),)
         assert self.fabric.gbps(port("leaf1", "to-h1-0")) == 400
         assert self.fabric.peer(port("leaf1", "to-h1-0")) == ("h1", "m0")
         assert self.fabric.peer(port("leaf1", "nowhere")) is None

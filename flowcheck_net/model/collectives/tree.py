@@ -100,8 +100,3 @@ def is_tree(edges: Sequence[tuple[_T, _T]]) -> bool:
             return False
         safe.update(way)
     return True
-
-
-def tree_copies(down_edges: Iterable[int]) -> int:
-    """Copies of every byte of the tree's share that these watched edges, parent to child, give: one each."""
-    return len(set(down_edges))
