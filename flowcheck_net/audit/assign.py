@@ -101,14 +101,24 @@ def _slots(hop: ExpectedHop, wire: Wire, immediates: bool) -> Iterator[Slot]:
             yield Slot(hop, qp, pattern_of(hop.messages, order, immediates), order)
 
 
-def assign(slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset[int], wire: Wire) -> Assignment:
-    """Match the data flows of one address pair to the slots of the same pair."""
+def assign(
+    slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset[int], wire: Wire, period: float
+) -> Assignment:
+    """Match the data flows of one address pair to the slots of the same pair.
+
+    Args:
+        slots: Of the pair.
+        tracks: Its flows.
+        broadcasts: Sizes of declared messages that may stand between iterations.
+        wire: The job's.
+        period: Nanoseconds of an iteration by the job; 0: not known.
+    """
     by_qpn: dict[Qpn, list[Track]] = defaultdict(list)
     for track in tracks:
         by_qpn[track.flow.dest_qp].append(track)
     named = {qpn: slot for slot in slots if (qpn := _named(slot)) is not None}
     assigned = [
-        _place_all(slot, qpn, by_qpn[qpn], broadcasts)
+        _place_all(slot, qpn, by_qpn[qpn], broadcasts, period)
         for qpn, slot in named.items()
         if qpn in by_qpn and not takes_turns(wire)
     ]
@@ -117,10 +127,10 @@ def assign(slots: Sequence[Slot], tracks: Sequence[Track], broadcasts: frozenset
             pool = dict(own)
             found = {qpn: by_qpn[qpn] for qpn in pool if qpn in by_qpn}
             order = {qpn: slot.qp for qpn, slot in pool.items()}
-            assigned += _by_pattern(list(pool.values()), found, broadcasts, order)[0]
+            assigned += _by_pattern(list(pool.values()), found, broadcasts, period, order)[0]
     free = [slot for slot in slots if _named(slot) is None]
     rest = {qpn: found for qpn, found in by_qpn.items() if qpn not in named}
-    chosen, surplus = _by_pattern(free, rest, broadcasts)
+    chosen, surplus = _by_pattern(free, rest, broadcasts, period)
     assigned.extend(chosen)
     taken = {(a.slot.hop.group, a.slot.hop.channel, a.slot.hop.index, a.slot.qp) for a in assigned}
     used = {a.qpn for a in assigned} | surplus
@@ -141,8 +151,8 @@ def _named(slot: Slot) -> Qpn | None:
     return slot.hop.qpns[slot.qp] if slot.qp < len(slot.hop.qpns) else None
 
 
-def _place_all(slot: Slot, qpn: Qpn, tracks: Sequence[Track], broadcasts: frozenset[int]) -> Assigned:
-    flows = tuple((t, place(t, slot.pattern, broadcasts, slot.hop.window)) for t in tracks)
+def _place_all(slot: Slot, qpn: Qpn, tracks: Sequence[Track], broadcasts: frozenset[int], period: float) -> Assigned:
+    flows = tuple((t, place(t, slot.pattern, broadcasts, slot.hop.window, period)) for t in tracks)
     return Assigned(slot, qpn, flows, next((p.ambiguous for _, p in flows if p.ambiguous), ""))
 
 
@@ -150,6 +160,7 @@ def _by_pattern(
     free: Sequence[Slot],
     tracks: Mapping[Qpn, Sequence[Track]],
     broadcasts: frozenset[int],
+    period: float,
     order_of: Mapping[Qpn, int] | None = None,
 ) -> tuple[list[Assigned], set[Qpn]]:
     """Best fit first; among equal ones ascending queue pairs (by ``order_of``, else by number) take ascending slots."""
@@ -160,7 +171,7 @@ def _by_pattern(
     scored: list[tuple[bool, int, Qpn, int, Assigned]] = []
     for qpn, found in tracks.items():
         for order, (pattern, equal) in enumerate(waiting.items()):
-            trial = _place_all(equal[0], qpn, found, broadcasts)
+            trial = _place_all(equal[0], qpn, found, broadcasts, period)
             whole = any(p.whole(pattern) for _, p in trial.flows)
             matches, strange = _evidence(trial, broadcasts)
             if matches and (whole or matches >= strange):

@@ -7,12 +7,11 @@ one is looked for right behind it, then at whole spans behind it (lost messages,
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
-from flowcheck_net.audit.restart import runs
+from flowcheck_net.audit.restart import Clock, runs
 from flowcheck_net.audit.scan import scan
 from flowcheck_net.audit.settle import settle
 from flowcheck_net.audit.window_place import doubt_of, from_start
@@ -59,7 +58,13 @@ class Placement:
         return any(w.matches == len(pattern.sizes) for w in self.windows)
 
 
-def place(track: Track, pattern: Pattern, broadcasts: frozenset[int], window: HopWindow | None = None) -> Placement:
+def place(
+    track: Track,
+    pattern: Pattern,
+    broadcasts: frozenset[int],
+    window: HopWindow | None = None,
+    period: float = 0.0,
+) -> Placement:
     """Find every iteration of ``pattern`` on a flow.
 
     Args:
@@ -67,9 +72,11 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int], window: Ho
         pattern: One iteration.
         broadcasts: Sizes of declared messages that may stand between iterations.
         window: Which of its messages the switch mirrors; None: all.
+        period: Nanoseconds from one iteration to the next by the job, where the flow does not show it; 0: not known.
     """
     bases, others, ambiguous = _find(track, pattern, broadcasts, window)
-    filled = _with_inferred(track, pattern, bases, others, -1 if window is None else window.start)
+    clock = Clock(track, pattern, bases, period)
+    filled, doubt = _with_inferred(track, pattern, bases, others, -1 if window is None else window.start, clock)
     firm = [base for base in bases if window is not None or not _weak(track, pattern, base, broadcasts)]
     confirmed = range(min(firm), max(firm) + 1) if firm else range(0)
     windows = tuple(
@@ -80,7 +87,7 @@ def place(track: Track, pattern: Pattern, broadcasts: frozenset[int], window: Ho
     )
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
-    return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous)
+    return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous or doubt)
 
 
 def _find(
@@ -99,15 +106,17 @@ def _find(
 
 
 def _with_inferred(
-    track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message], start: int
-) -> tuple[int | None, ...]:
+    track: Track, pattern: Pattern, bases: Sequence[int], others: Sequence[Message], start: int, clock: Clock
+) -> tuple[tuple[int | None, ...], str]:
     """Add the iterations of which no message length was seen: between, before and behind the confirmed ones.
 
-    The connections on the queue pair come in order of time. ``start``: no iteration is before it.
+    The connections on the queue pair come in order of time. ``start``: no iteration is before it. The text says why
+    they may be other ones.
     """
     between = merge([(m.position, message_end(m) - 1) for m in others])
     out: list[int | None] = []
-    for run in runs(track, pattern, bases):
+    connections = runs(track, pattern, bases, between, clock)
+    for run in connections.found:
         before = run[0] - pattern.span
         earlier = run[0] == bases[0] and track.first < run[0] and run[0] != start
         if earlier and not clip(between, before, run[0] - 1) and track.first != 0:
@@ -119,9 +128,20 @@ def _with_inferred(
         out.append(run[-1])
         end = run[-1] + pattern.span
         if run[-1] == bases[-1] and track.last >= end and not clip(between, end, track.last):
-            behind: Iterator[int] = iter(range(end, track.last + 1, pattern.span))
-            out.extend(takewhile(partial(track.allows, pattern), behind))
-    return tuple(out)
+            out.extend(_behind(track, pattern, run[-1], clock))
+    return tuple(out), connections.doubt
+
+
+def _behind(track: Track, pattern: Pattern, base: int, clock: Clock) -> Iterator[int]:
+    """Iterations without any length behind the last one, as far as its packets go and the time allows."""
+    end = base + pattern.span
+    beyond = [m for m in track.headless if m.position >= end]
+    timely = (clock.reaches(base, m.last_time, (m.position - end) // pattern.span) for m in beyond)
+    reached = (m.position + m.packets for m, fits in zip(beyond, timely, strict=True) if fits)
+    for following in range(end, max(reached, default=end), pattern.span):
+        if not track.allows(pattern, following):
+            return
+        yield following
 
 
 def _lost(end: int, following: int, span: int, between: Ranges) -> Iterator[int | None]:

@@ -59,11 +59,12 @@ def survey(expectation: Expectation, records: Records) -> Survey:
     slots: dict[Pair, list[Slot]] = defaultdict(list)
     for slot in slots_of(expectation.hops, expectation.wire, immediates.are_lengths):
         slots[slot.hop.source, slot.hop.destination].append(slot)
+    period = expectation.iteration_time * 1e9
     assignments = [
-        (pair, assign(found, tracks.get(pair, []), broadcasts, expectation.wire))
+        (pair, assign(found, tracks.get(pair, []), broadcasts, expectation.wire, period))
         for pair, found in sorted(slots.items())
     ]
-    numbered = number_iterations([a for _, one in assignments for a in one.assigned], expectation.iteration_time * 1e9)
+    numbered = number_iterations([a for _, one in assignments for a in one.assigned], period)
     ring_flows = {id(t.flow) for a in numbered.assigned for t, p in a.flows if p.windows}
     classes = tuple(c for _, one in assignments for c in one.classes)
     left = {pair: one.left for pair, one in assignments if one.left}

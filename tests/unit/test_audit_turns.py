@@ -8,6 +8,7 @@ import pytest
 
 from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport, FlowUse
+from flowcheck_net.audit.survey import survey
 from flowcheck_net.audit.verdict import FindingKind, Verdict
 from flowcheck_net.model.job import Bucket, Dtype, Nccl, Protocol, Wire
 from flowcheck_net.model.wire import hop_messages
@@ -147,3 +148,46 @@ def test_lost_iterations_are_no_restart() -> None:
     world.iterate(expectation, wires, 5 * world.SECOND)
     report = audit(expectation, world.records(wires.values()))
     assert verdicts(report) == [*[Verdict.COVERED] * 3, *[Verdict.GAP] * 2, Verdict.COVERED]
+
+
+@pytest.mark.parametrize("far", [40_000, 4_000_000])
+def test_iterations_that_time_forbids_are_not_made_up_where_no_neighbours_were_seen(far: int) -> None:
+    """Two iterations without a neighbour, one of half a second by the job each, and 3 s between them.
+
+    40 packets an iteration: 1 000 or 100 000 would fit in by their positions, at the pace of the messages (10 us).
+    """
+    expectation, wires = world.run(1)
+    for line in wires.values():
+        line.position = far
+    world.iterate(expectation, wires, 3 * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert [r.iteration for r in report.rings] == [0, 1]
+    assert verdicts(report) == [Verdict.UNKNOWN] * 2
+    assert f"holds {far // 40 - 1} iterations" in report.rings[0].reason
+
+
+def test_packets_far_behind_the_last_iteration_are_no_iterations() -> None:
+    expectation, wires = world.run(2)
+    for line in wires.values():
+        line.position = 4_000_000
+        line.lost = {line.position}
+        line.send(24_576, 2 * world.SECOND)
+    found = world.records(wires.values())
+    report = audit(expectation, found)
+    assert [len(shown.windows) for shown in survey(expectation, found).shown] == [2, 2]
+    assert verdicts(report) == [Verdict.COVERED] * 2
+    assert FindingKind.UNPLACED in {f.kind for f in report.findings}
+
+
+def test_torn_iterations_of_a_connection_begun_anew_leave_no_number_certain() -> None:
+    """The first iteration behind the jump lost every packet with a length, on both hops: the next is 4, not 3."""
+    expectation, wires = world.run(3)
+    for line in wires.values():
+        line.position = 40_000
+    world.iterate(expectation, wires, 3 * world.SECOND)
+    for line in wires.values():
+        line.lost = {sent.position for sent in line.sent[-2:]}
+    world.iterate(expectation, wires, 4 * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert set(verdicts(report)) == {Verdict.UNKNOWN}
+    assert "a connection began anew" in report.rings[0].reason
