@@ -69,4 +69,4 @@ def command(plan_file: Path, output: Path, count: int, mac: str | None, *, as_js
         return
     for file in files:
         hops = sum(1 for p in every if f"{p.host}-{p.nic}" == file.stem)
-        styled(f"{file}: {counted(hops, 'hop', 'hops')}, {hops * count} packets")
+        styled(f"{file}: {counted(hops, 'hop', 'hops')}, {hops * count:,} packets")

@@ -82,10 +82,10 @@ def command(
 def _show(report: "SynthReport", output: Path) -> None:
     from collections import Counter
 
-    click.echo(f"{output}: {report.packets} packets of {report.iterations} iterations")
+    click.echo(f"{output}: {report.packets:,} packets of {report.iterations:,} iterations")
     for capture in report.captures:
-        drops = f", {capture.reported_drops} reported as dropped" if capture.reported_drops else ""
-        outside = f", {capture.outside} outside the capture" if capture.outside else ""
-        click.echo(f"  {capture.name}: {capture.packets} packets{drops}{outside}")
+        drops = f", {capture.reported_drops:,} reported as dropped" if capture.reported_drops else ""
+        outside = f", {capture.outside:,} outside the capture" if capture.outside else ""
+        click.echo(f"  {capture.name}: {capture.packets:,} packets{drops}{outside}")
     for (kind, fault), times in Counter((event.kind, event.fault) for event in report.events).items():
-        click.echo(f"  {kind}: {'once' if times == 1 else f'{times} times'} ({fault})")
+        click.echo(f"  {kind}: {'once' if times == 1 else f'{times:,} times'} ({fault})")

@@ -230,6 +230,17 @@ def test_the_command(tmp_path: Path) -> None:
     assert "--payload needs --plan" in need.output
 
 
+@pytest.mark.parametrize(("option", "code"), [((), 10), (("--trust-order",), 0)])
+def test_the_command_trusts_the_order_where_it_is_told_to(tmp_path: Path, option: tuple[str, ...], code: int) -> None:
+    nccl = "version: 2.18.3, protocol: LL, channels: 2, threads: 512"
+    made = world.plan_of("two-host", world.job_file(tmp_path / "job.yaml", nccl, [131_072]))
+    plan, capture = tmp_path / "plan.json", tmp_path / "m.pcapng"
+    plan.write_text(plan_to_json(made))
+    synthesize(made, capture, iterations=1)
+    done = run("replay", str(capture), "--plan", str(plan), "--payload", str(tmp_path / "out"), *option)
+    assert getattr(done.exception, "exit_code", 0) == code
+
+
 def test_queue_pairs_in_turn_that_show_nothing_of_the_first_iteration(tmp_path: Path) -> None:
     """Hop 0->1 is first seen in the middle of its cycle of two iterations: 6 messages on 4 queue pairs."""
     nccl = "version: 2.20.5, protocol: LL, channels: 1, threads: 512, qps_per_connection: 4"

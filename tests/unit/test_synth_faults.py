@@ -163,6 +163,9 @@ def test_command(tmp_path: Path) -> None:
     shown = CliRunner().invoke(command, [*arguments, "--fault", "loss:hop=dp0/0/0,packet=2"])
     assert "loss: once (loss:hop=dp0/0/0,packet=2)" in shown.output
     assert isinstance(CliRunner().invoke(command, [*arguments, "--fault", "los:"]).exception, SpecError)
+    shown = CliRunner().invoke(command, [*arguments, "--senders", "--start-psn", "7"])
+    assert [line.split(":")[0].strip() for line in shown.output.splitlines()[1:]] == ["host1", "host2"]
+    assert {span["first_psn"] for span in json.loads(truth.read_text())["spans"]} == {7}
 
 
 def test_forms() -> None:
