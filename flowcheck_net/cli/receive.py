@@ -205,6 +205,7 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
     from flowcheck_net.cli.receive_table import live_table
     from flowcheck_net.errors import ReceiveError
     from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, watch
+    from flowcheck_net.receive.replay_chain import count
 
     run = Run(plan, folder)
     try:
@@ -219,7 +220,7 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
         click.echo(doubt, err=True)
     if run.deaths:
         raise ReceiveError(
-            f"the receiver died {len(run.deaths)} times: {run.deaths[-1]}",
+            f"the receiver died {count(len(run.deaths), 'time')}: {run.deaths[-1]}",
             hint="the records hold what it had finished and written, and say so",
         )
 

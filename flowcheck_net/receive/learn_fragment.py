@@ -6,6 +6,7 @@ from flowcheck_net.ids import Address
 from flowcheck_net.model.job import Dtype, Protocol
 from flowcheck_net.receive.learn import Connection, Order, protocols_of
 from flowcheck_net.receive.learn_job import Hop, Learned
+from flowcheck_net.receive.replay_chain import count
 
 _VERSIONS = {
     (2, 18, 3): "2.8 to 2.19",
@@ -26,19 +27,15 @@ def fragment(learned: Learned, sources: tuple[str, ...], dtype: Dtype) -> str:
 def _connections(learned: Learned, sources: tuple[str, ...]) -> Iterator[str]:
     yield f"# learned from {', '.join(sources)}"
     for hop in learned.hops:
-        yield f"# {hop.ends[0]} -> {hop.ends[1]}: {_count(hop.iterations, 'iteration')} of an all-reduce"
+        yield f"# {hop.ends[0]} -> {hop.ends[1]}: {count(hop.iterations, 'iteration')} of an all-reduce"
         for number, (channel, pattern) in enumerate(zip(hop.channels, hop.patterns, strict=True)):
             yield f"#   channel {number}, {_form(channel, hop.protocol)}: messages of {_sizes(pattern)}"
         if hop.by_pauses:
             yield "#   these sizes repeat sooner than the pauses: how many all-reduces an iteration has rests on pauses"
     for other in learned.others:
         yield f"# {other.source} -> {other.destination}: no all-reduce of a ring was found"
-        form, count = _form(other, protocols_of([other])[0]), _count(len(other.wholes), "message")
-        yield f"#   {form}: {count} of {_sizes(other.sizes)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        form, messages = _form(other, protocols_of([other])[0]), count(len(other.wholes), "message")
+        yield f"#   {form}: {messages} of {_sizes(other.sizes)}"
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:
