@@ -98,7 +98,8 @@ def _find(
         return *known, ""
     bases, others = scan(track, pattern, broadcasts)
     if window is not None:
-        return bases, others, doubt_of(track, pattern, bases)
+        strange = [m for m in others if m.bytes not in broadcasts]
+        return bases, others, doubt_of(track, pattern, bases, strange)
     ambiguous = ""
     if pattern.self_similar:
         bases, ambiguous = settle(track, pattern, bases, others, broadcasts)

@@ -23,7 +23,7 @@ def settle(
     ends = set() if alike else {message_end(m) for m in others if not pattern.indices_of(m)}
     settled: list[int] = []
     doubt = ""
-    for run in _runs(bases, pattern.span):
+    for run in in_step(bases, pattern.span):
         if run[0] in ends or (run[0] == 0 and track.first == 0 and not alike):
             settled.extend(run)
             continue
@@ -46,7 +46,7 @@ def _doubt(pattern: Pattern) -> str:
     )
 
 
-def _runs(bases: Sequence[int], span: int) -> list[list[int]]:
+def in_step(bases: Sequence[int], span: int) -> list[list[int]]:
     """Bases split where the next one is not a whole number of spans further."""
     runs: list[list[int]] = []
     for base in bases:

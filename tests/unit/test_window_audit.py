@@ -10,7 +10,7 @@ from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport, HopResult, RingResult
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
 from flowcheck_net.plan.plan import Plan, expectation
-from flowcheck_net.receive.records import Records
+from flowcheck_net.receive.records import Flow, Records
 from flowcheck_net.receive.replay import replay
 from tests.doubles.synth_reading import read
 from tests.doubles.window_world import LL, SIMPLE, World, turned, windowed_plan
@@ -237,3 +237,26 @@ def test_a_small_psn_is_not_the_start_of_the_connection(tmp_path: Path, packet: 
     assert (set(verdicts(report)) == {Verdict.COVERED}) is sure
     if not sure:
         assert not {Verdict.COVERED, Verdict.RECOVERED} & set(verdicts(report))
+
+
+def begun_anew(flow: Flow, since: int, by: int) -> Flow:
+    """The flow with all messages since a time ``by`` positions further on."""
+    moved = [replace(m, position=m.position + by * (m.first_time >= since)) for m in flow.messages]
+    seen = [(m.position, m.position + m.packets - 1) for m in moved]
+    return replace(flow, messages=tuple(moved), seen=tuple(seen))
+
+
+def test_a_connection_that_begins_anew_does_not_make_a_wrong_place_the_only_one(tmp_path: Path) -> None:
+    """Two buckets whose messages lie 8 packets further on as well: only the start of a connection tells.
+
+    The places that fit were counted over both connections at once, where none of them does, not even the right one.
+    """
+    buckets = [{"name": f"b{n}", "elements": n, "dtype": "fp32"} for n in (3001, 700)]
+    plan = windowed_plan(nccl={**SIMPLE, "protocol": "LL128"}, mtu=512, buckets=buckets)
+    records = replay([World(tmp_path).capture(plan, iterations=4)])
+    assert verdicts(audit(expectation(plan), records)) == [Verdict.COVERED] * 4
+    since = sorted({m.first_time // 10**8 for flow in records.flows for m in flow.messages})[2] * 10**8
+    changed = replace(records, flows=tuple(begun_anew(flow, since, 4_402_901) for flow in records.flows))
+    report = audit(expectation(plan), changed)
+    assert set(verdicts(report)) == {Verdict.UNKNOWN}
+    assert "it began anew" in report.rings[0].reason
