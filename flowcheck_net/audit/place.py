@@ -14,6 +14,7 @@ from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
 from flowcheck_net.audit.restart import Clock, runs
 from flowcheck_net.audit.scan import scan
 from flowcheck_net.audit.settle import settle
+from flowcheck_net.audit.tempo import out_of_time
 from flowcheck_net.audit.window_place import doubt_of, from_start
 from flowcheck_net.model.expect import HopWindow
 from flowcheck_net.receive.records import Message
@@ -76,6 +77,7 @@ def place(
     """
     bases, others, ambiguous = _find(track, pattern, broadcasts, window)
     clock = Clock(track, pattern, bases, period)
+    torn = out_of_time(track, pattern, bases, period, any(m.bytes not in broadcasts for m in others))
     filled, doubt = _with_inferred(track, pattern, bases, others, -1 if window is None else window.start, clock)
     firm = [base for base in bases if window is not None or not _weak(track, pattern, base, broadcasts)]
     confirmed = range(min(firm), max(firm) + 1) if firm else range(0)
@@ -87,7 +89,7 @@ def place(
     )
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
-    return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous or doubt)
+    return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous or doubt or torn)
 
 
 def _find(

@@ -191,3 +191,32 @@ def test_torn_iterations_of_a_connection_begun_anew_leave_no_number_certain() ->
     report = audit(expectation, world.records(wires.values()))
     assert set(verdicts(report)) == {Verdict.UNKNOWN}
     assert "a connection began anew" in report.rings[0].reason
+
+
+def test_a_connection_that_begins_anew_amidst_an_iteration_makes_no_two_of_it() -> None:
+    """The second of two messages comes at another place, on both hops: one iteration, not two with losses."""
+    expectation, wires = world.run(3)
+    for hop in expectation.hops:
+        line = wires[hop.channel, hop.index]
+        for number, message in enumerate(hop.messages):
+            line.position += 40_000 * number
+            line.send(message.wire_bytes, 3 * world.SECOND + number * 10_000)
+    world.iterate(expectation, wires, 4 * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert set(verdicts(report)) == {Verdict.UNKNOWN}
+    assert "one iteration lies in two places" in report.rings[0].reason
+
+
+def test_packets_of_two_iterations_in_one_place_are_not_taken_for_one() -> None:
+    """The second message of iteration 0 is lost; a connection begun anew in iteration 1 puts its own at that place."""
+    expectation, wires = world.run(1)
+    for hop in expectation.hops:
+        line = wires[hop.channel, hop.index]
+        line.position -= line.sent.pop().packets
+        line.send(hop.messages[1].wire_bytes, world.SECOND)
+        line.position += 7
+    for number in (2, 3):
+        world.iterate(expectation, wires, number * world.SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert set(verdicts(report)) == {Verdict.UNKNOWN}
+    assert "two iterations lie in one place" in report.rings[0].reason
