@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,12 @@ def command(topologies: Path, output: Path) -> None:
 
 
 def _plan_and_apply(example: Path, output: Path) -> None:
-    """Plan one example and program its (fake) switches; a switch that already is as planned is left alone."""
+    """Plan one example and program its (fake) switches, which are new ones whatever an earlier demo left."""
     plan = output / f"{example.name}.plan.json"
     _flowcheck("plan", str(example), "-o", str(plan))
-    state = ("--state-dir", str(output / f"{example.name}.state"))  # each example is a fabric of its own
+    directory = output / f"{example.name}.state"  # each example is a fabric of its own
+    shutil.rmtree(directory, ignore_errors=True)
+    state = ("--state-dir", str(directory))
     _flowcheck("apply", str(plan), "--dry-run", *state)
     _flowcheck("apply", str(plan), *state)
     _flowcheck("verify", str(plan), *state)
