@@ -1,8 +1,9 @@
 """``flowcheck-net receive``: mirrored packets to records while they arrive."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -52,18 +53,26 @@ _AROUND_PAYLOAD = 160
     help="The largest IP packet that comes.  [default: by the plan's RDMA MTU, or 4256]",
 )
 @click.option(
-    "--queues",
+    "--workers",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Queues of a port, by RSS on addresses where it can; each has a core.",
+    help="Cores that count the packets of a port, each flow at one of them.",
+)
+@click.option(
+    "--spread",
+    type=click.Choice(["auto", "rules", "rss", "software"]),
+    default="auto",
+    show_default=True,
+    help="How packets come to several workers: by flow rules on destination queue pairs, by RSS on addresses, or by "
+    "one more core that deals them.",
 )
 @click.option(
     "--descriptors",
     type=click.IntRange(64, 32768),
     default=4096,
     show_default=True,
-    help="Packets that each queue holds at most.",
+    help="Packets that each queue, and each ring of a worker, holds at most.",
 )
 @click.option("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End after so long.")
 @click.option(
@@ -100,7 +109,8 @@ def command(
     named: tuple[str, ...],
     output: Path,
     mtu: int | None,
-    queues: int,
+    workers: int,
+    spread: str,
     descriptors: int,
     duration: float | None,
     idle: float | None,
@@ -118,7 +128,7 @@ def command(
     af_xdp:INTERFACE, pcap:FILE, memif:SOCKET, or a DPDK virtual device with its arguments. NAME is the plan's
     (ckpt0:cap0), or its last part (cap0). Without --plan the names are yours.
 
-    Every worker polls one queue on a core of its own. What is known to be lost stands in the records and in the
+    Every worker has a core of its own. What is known to be lost stands in the records and in the
     table; a device that does not count its losses is unknown, never 0. A receiver that dies is started again. What
     it had finished is kept, in OUTPUT.spool until the records are written; --recover makes records of a folder that
     was left (docs/receiver.md).
@@ -127,6 +137,7 @@ def command(
     Examples:
       flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 -o records.fcr
       flowcheck-net receive --port mon=af_packet:eth1 --duration 60 -o records.fcr
+      flowcheck-net receive --port mon=af_packet:eth1 --workers 4 -o records.fcr
       flowcheck-net receive --port mon=pcap:mirror.pcap --idle 1 -o records.fcr
       flowcheck-net receive --recover -o records.fcr
     """  # noqa: D301 - click wants the real backspace character
@@ -142,32 +153,55 @@ def command(
         return
     if bool(plan_file) != bool(node):
         raise click.UsageError("--plan and --node go together")
-    wanted, plan_mtu = _planned(plan_file, node) if plan_file and node else ((), _RDMA_MTU)
-    ports = _ports(wanted, named, mtu or plan_mtu + _AROUND_PAYLOAD, queues, descriptors)
+    found = _planned(plan_file, node) if plan_file and node else _Planned((), _RDMA_MTU, tunnelled=True)
+    made = _maker(mtu or found.mtu + _AROUND_PAYLOAD, workers, descriptors, spread, tunnelled=found.tunnelled)
+    ports = _ports(found.captures, named, made)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     plan = Plan(ports, settings, round(interval * 1000), hugepages)
     with spool_folder(output) as folder:
         _receive(plan, folder, output, duration, idle)
 
 
-def _planned(plan_file: Path, node: str) -> "tuple[tuple[CapturePort, ...], int]":
-    """The capture ports of a node, sorted, and the RDMA MTU of the plan's job."""
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What a plan says of a node."""
+
+    captures: "tuple[CapturePort, ...]"
+    mtu: int
+    tunnelled: bool
+    """Switches send copies over the fabric."""
+
+
+def _planned(plan_file: Path, node: str) -> _Planned:
+    """The capture ports of a node, sorted, and how packets come to them."""
     from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.errors import PlanError
+    from flowcheck_net.plan.places import REMOTE
 
     plan = read_plan(plan_file)
     found = tuple(sorted({planned.capture for planned in plan.sessions if planned.capture.partition(":")[0] == node}))
     if not found:
         nodes = sorted({planned.capture.partition(":")[0] for planned in plan.sessions})
         raise PlanError(f"{plan_file} mirrors nothing to a node {node!r}", hint=f"its nodes are {', '.join(nodes)}")
-    return found, plan.job.wire.mtu
+    return _Planned(found, plan.job.wire.mtu, any(load.port.startswith(REMOTE) for load in plan.loads))
+
+
+def _maker(
+    mtu: int, workers: int, descriptors: int, spread: str, *, tunnelled: bool
+) -> "Callable[[CapturePort, str, int], Port]":
+    """What makes a port of its name, its device as written, and its number."""
+    from flowcheck_net.receive.receiver_device import Port, device_of
+
+    def made(name: "CapturePort", device: str, number: int) -> Port:
+        return Port(name, device_of(device, number, mtu), mtu, workers, descriptors, spread, tunnelled)
+
+    return made
 
 
 def _ports(
-    wanted: "Sequence[CapturePort]", named: Sequence[str], mtu: int, queues: int, descriptors: int
+    wanted: "Sequence[CapturePort]", named: Sequence[str], made: "Callable[[CapturePort, str, int], Port]"
 ) -> "tuple[Port, ...]":
     from flowcheck_net.ids import CapturePort
-    from flowcheck_net.receive.receiver_device import Port, device_of
 
     devices: dict[CapturePort, str] = {}
     for option in named:
@@ -182,10 +216,7 @@ def _ports(
     if missing or not devices:
         listed = " ".join(f"--port {port}=DEVICE" for port in missing or [CapturePort("NAME")])
         raise click.UsageError(f"no device is given for {', '.join(missing) or 'any capture port'}: add {listed}")
-    return tuple(
-        Port(name, device_of(text, number, mtu), mtu, queues, descriptors)
-        for number, (name, text) in enumerate(sorted(devices.items()))
-    )
+    return tuple(made(name, text, number) for number, (name, text) in enumerate(sorted(devices.items())))
 
 
 def _full_name(name: str, wanted: "Sequence[CapturePort]") -> "CapturePort":

@@ -13,9 +13,9 @@ from flowcheck_net.cli.output import amount, console, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flowcheck_net.receive.receiver import PortStatus, Status
+    from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingStatus, Status
 
-_NUMBERS = ("packets", "packets/s", "Gbit/s", "RoCEv2", "flows", "lost", "queue", "last packet")
+_NUMBERS = ("packets", "packets/s", "Gbit/s", "RoCEv2", "flows", "lost", "cut", "uncounted", "fullest", "last packet")
 
 
 @contextmanager
@@ -41,7 +41,13 @@ def live_table() -> "Iterator[Callable[[Status], None]]":
 def _say_start(status: "Status") -> None:
     """For scripts, which wait for it before they send."""
     if status.event == "started":
-        click.echo(f"receiving: {', '.join(f'{port.name} ({port.driver})' for port in status.ports)}", err=True)
+        click.echo(
+            f"receiving: {', '.join(f'{port.name} ({port.driver}{_spread(port)})' for port in status.ports)}", err=True
+        )
+
+
+def _spread(port: "PortStatus") -> str:
+    return f", {len(port.workers)} workers by {port.spread}" if len(port.workers) > 1 else ""
 
 
 def _since(before: "tuple[float, Status] | None", now: float) -> "tuple[Status | None, float]":
@@ -61,18 +67,30 @@ def _row(port: "PortStatus", before: "PortStatus | None", seconds: float) -> tup
     if before is not None and seconds > 0 and port.packets >= before.packets:
         packet_rate = f"{(port.packets - before.packets) / seconds:,.0f}"
         bit_rate = f"{(port.bytes - before.bytes) * 8 / seconds / 1e9:.3f}"
-    fills = [f"{queue.fill_most}/{queue.descriptors}" for queue in port.queues if queue.fill_most is not None]
     return (
         port.name,
         amount(port.packets),
         packet_rate,
         bit_rate,
         amount(port.rocev2),
-        amount(sum(queue.flows for queue in port.queues)),
+        amount(sum(worker.flows for worker in port.workers)),
         amount(port.dropped),
-        ", ".join(fills) or "unknown",
+        amount(port.segmented),
+        amount(port.uncounted),
+        _fullest(port),
         _ago(port.last_time),
     )
+
+
+def _fullest(port: "PortStatus") -> str:
+    """How full queues and rings ever were: pressure shows before loss."""
+    rings = [worker.ring for worker in port.workers if worker.ring is not None]
+    fills = [*map(_fill, port.queues), *(f"ring {_fill(ring)}" for ring in rings)]
+    return ", ".join(fills)
+
+
+def _fill(place: "QueueStatus | RingStatus") -> str:
+    return "unknown" if place.fill_most is None else f"{place.fill_most}/{place.size}"
 
 
 def _ago(time_ns: int) -> str:

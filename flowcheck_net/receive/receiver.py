@@ -1,19 +1,17 @@
 """Starts, watches and ends the receiver's C program (receiver/app), which says one JSON object a line."""
 
-import json
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from flowcheck_net.errors import ReceiveError
-from flowcheck_net.ids import CapturePort
 from flowcheck_net.receive.receiver_config import Plan, config_text, free_hugepages_mb
+from flowcheck_net.receive.receiver_status import Status, said, status_of
 
 PROGRAM = "flowcheck-receiver"
 _PATIENCE_S = 60
@@ -21,9 +19,10 @@ _PATIENCE_S = 60
 _LOG_LINES = 4
 _HINTS = {
     "mtu": "give the largest IP packet that can come with --mtu",
-    "memory": "use fewer --descriptors or --queues, a smaller --mtu, or more memory (hugepages: vm.nr_hugepages)",
+    "memory": "use fewer --descriptors or --workers, a smaller --mtu, or more memory (hugepages: vm.nr_hugepages)",
     "no-device": "see the log below; `dpdk-devbind.py --status-dev net` lists what DPDK can use",
-    "lcores": "use fewer --queues",
+    "lcores": "use fewer --workers",
+    "spread": "`--spread software` can with any device; --workers 1 needs no spreading",
     "spool": "make room on the disk, or choose another place with -o",
 }
 _LOG_HINTS = (
@@ -46,48 +45,6 @@ _LOG_HINTS = (
         "the arguments of the device do not fit, or its driver is not installed (librte-net-*)",
     ),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
-    """One queue, which is one worker."""
-
-    packets: int
-    flows: int
-    fill_most: int | None
-    """Most packets that ever waited in it; None: the driver does not say."""
-    descriptors: int
-    segmented: int
-    """Frames longer than a buffer, of which only the first part was looked at."""
-    uncounted: int
-    """Frames for which there was no memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortStatus:
-    """What a capture port has counted so far. None: the device does not say, which is not 0."""
-
-    name: CapturePort
-    driver: str
-    packets: int
-    bytes: int
-    rocev2: int
-    last_time: int
-    dropped: int | None
-    counters: dict[str, int | None]
-    """device_packets, imissed, ierrors, rx_nombuf."""
-    extended: dict[str, int]
-    """Extended counters of the device; only when the receiver has stopped."""
-    queues: tuple[QueueStatus, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What the receiver said last."""
-
-    event: str
-    """``started``, ``status``, ``stopped``."""
-    ports: tuple[PortStatus, ...]
 
 
 def program() -> Path:
@@ -158,13 +115,13 @@ class Receiver:
             ReceiveError: it could not start or go on, with the cure.
         """
         for line in iter(self._output.readline, b""):
-            said = _parsed(line)
-            if said is None:
+            found = said(line)
+            if found is None:
                 continue
-            if said["event"] == "error":
-                raise self._fault(said)
-            self._last = said
-            yield self._status(said)
+            if found["event"] == "error":
+                raise self._fault(found)
+            self._last = found
+            yield status_of([port.name for port in self._plan.ports], found)
 
     def died(self) -> str:
         """After ``statuses`` ended: empty where it ended as it should, else how it died."""
@@ -173,45 +130,17 @@ class Receiver:
             return ""
         return f"signal {-code}" if code < 0 else f"exit code {code}; {self._log_end()}"
 
-    def _status(self, said: dict[str, Any]) -> Status:
-        ports = zip(self._plan.ports, said["ports"], strict=True)
-        return Status(said["event"], tuple(_port_status(port.name, found) for port, found in ports))
-
     def _log_text(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def _log_end(self) -> str:
         return "\n".join(self._log_text().splitlines()[-_LOG_LINES:])
 
-    def _fault(self, said: dict[str, Any]) -> ReceiveError:
+    def _fault(self, found: dict[str, Any]) -> ReceiveError:
         self._process.wait(_PATIENCE_S)
         log = self._log_text()
-        told = f"{said['text']}\n{log}"
-        hint = _HINTS.get(said["code"]) or next((cure for found, cure in _LOG_HINTS if re.search(found, told)), "")
-        about = f"capture port {said['about']}: " if said["about"] in {port.name for port in self._plan.ports} else ""
-        shown = f"\n{self._log_end()}" if said["code"] in {"eal", "device", "no-device"} else ""
-        return ReceiveError(f"{about}{said['text']}{shown}", hint=hint)
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """What was said; None for a line of somebody else's, or one that was cut by a death."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) and "event" in found else None
-
-
-def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:
-    return PortStatus(
-        name=name,
-        driver=found["driver"],
-        packets=found["packets"],
-        bytes=found["bytes"],
-        rocev2=found["rocev2"],
-        last_time=found["last_time"],
-        dropped=found["dropped"],
-        counters={key: found[key] for key in ("device_packets", "imissed", "ierrors", "rx_nombuf")},
-        extended=found.get("extended", {}),
-        queues=tuple(QueueStatus(**queue) for queue in found["queues"]),
-    )
+        told = f"{found['text']}\n{log}"
+        hint = _HINTS.get(found["code"]) or next((cure for sign, cure in _LOG_HINTS if re.search(sign, told)), "")
+        about = f"capture port {found['about']}: " if found["about"] in {port.name for port in self._plan.ports} else ""
+        shown = f"\n{self._log_end()}" if found["code"] in {"eal", "device", "no-device"} else ""
+        return ReceiveError(f"{about}{found['text']}{shown}", hint=hint)

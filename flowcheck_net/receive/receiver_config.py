@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flowcheck_net.errors import ReceiveError
 from flowcheck_net.receive.native import Settings
-from flowcheck_net.receive.receiver_device import Port
+from flowcheck_net.receive.receiver_device import SPREADS, Port
 
 _SPARE_BUFFERS = 1024
 """Of each queue, beside its descriptors: in the hands of a worker, its cache and the driver."""
@@ -32,8 +32,21 @@ class Plan:
 
 
 def _memory_mb(ports: Iterable[Port]) -> int:
-    need = sum(port.queues * (port.descriptors + _SPARE_BUFFERS) * (port.mtu + _BUFFER_HEAD) for port in ports)
+    need = sum(_buffers(port) * (port.mtu + _BUFFER_HEAD) for port in ports)
     return _BASE_MB + need // (1 << 20) * 5 // 4
+
+
+def _buffers(port: Port) -> int:
+    """Of its queues, and of the rings where packets are dealt by software, which are as long: a power of two."""
+    queue = port.descriptors + _SPARE_BUFFERS
+    return (
+        queue if port.workers == 1 else queue + port.workers * ((1 << port.descriptors.bit_length()) + _SPARE_BUFFERS)
+    )
+
+
+def _lcores(port: Port) -> int:
+    """One for each worker, and one that deals where there are several."""
+    return port.workers + (port.workers > 1)
 
 
 def free_hugepages_mb(meminfo: Path = _MEMINFO) -> int:
@@ -72,7 +85,7 @@ def eal_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
         *(() if physical else ("--no-pci",)),
         "--no-telemetry",
         *("--file-prefix", f"flowcheck{os.getpid()}"),
-        *("--lcores", _cores(sum(port.queues for port in plan.ports))),
+        *("--lcores", _cores(sum(map(_lcores, plan.ports)))),
         *devices,
     )
 
@@ -106,7 +119,9 @@ def _port_lines(port: Port) -> Sequence[str]:
         f"port {port.name}",
         f"device {port.device.name}",
         *((f"interface {port.device.interface}",) if port.device.interface else ()),
-        f"queues {port.queues}",
+        f"workers {port.workers}",
+        f"spread {SPREADS.index(port.spread)}",
+        f"tunnelled {int(port.tunnelled)}",
         f"mtu {port.mtu}",
         f"descriptors {port.descriptors}",
         f"loss {int(port.device.loss)}",

@@ -31,6 +31,10 @@ FORMS = (
 )
 
 
+SPREADS = ("auto", "rules", "rss", "software")
+"""How packets come to several workers: ``enum config_spread`` of receiver/app/config.h."""
+
+
 class Loss(IntEnum):
     """Which counters of a driver tell what it lost: ``enum config_loss`` of receiver/app/config.h."""
 
@@ -65,8 +69,12 @@ class Port:
     name: CapturePort
     device: Device
     mtu: int
-    queues: int = 1
+    workers: int = 1
     descriptors: int = 4096
+    spread: str = "auto"
+    """Of ``SPREADS``."""
+    tunnelled: bool = True
+    """Frames may come in tunnels: a device that spreads by addresses would go by those of the switches."""
 
 
 def device_of(text: str, number: int, mtu: int) -> Device:

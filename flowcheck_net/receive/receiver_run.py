@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from flowcheck_net.errors import OutputError, ReceiveError
-from flowcheck_net.receive.receiver import PortStatus, Receiver, Status
+from flowcheck_net.receive.receiver import Receiver
 from flowcheck_net.receive.receiver_config import Plan
 from flowcheck_net.receive.receiver_spool import spool_records
+from flowcheck_net.receive.receiver_status import PortStatus, Status
 from flowcheck_net.receive.records import Records
 from flowcheck_net.receive.records_merge import merge
 

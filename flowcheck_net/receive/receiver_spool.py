@@ -131,7 +131,7 @@ def _note(found: _Findings, block: SpoolBlock) -> None:
         case SpoolKind.CAPTURE:
             found.captures[block.chain] = native.CAPTURE.unpack(block.content)
         case SpoolKind.TUNNELS:
-            found.tunnels[block.chain] = [_tunnel(*row) for row in native.TUNNEL.iter_unpack(block.content)]
+            found.tunnels[block.chain].append(_tunnel(*native.TUNNEL.unpack(block.content)))
         case SpoolKind.LOSS:
             (dropped,) = native.LOSS.unpack(block.content)
             found.dropped[found.ports[block.flow]] = None if dropped < 0 else dropped
@@ -193,7 +193,7 @@ def _flows(path: Path, found: _Findings) -> list[Flow]:
             raise ReceiveError(
                 f"capture port {one.capture}: the flow {one.source} > {one.destination} QP {one.dest_qp} came to "
                 "two queues, and its packets cannot be put in order any more",
-                hint="receive this port with --queues 1: tunnelled frames are spread by the switch they come from",
+                hint="receive this port with --spread software: the device goes by the switches that tunnels come from",
             )
     return flows
 

@@ -58,7 +58,7 @@ static int add_port(struct config *config, const char *value)
 	if (config->port_count == CONFIG_PORTS)
 		return -EINVAL;
 	config->port_count++;
-	*port = (struct config_port){.queues = 1, .mtu = 1500, .descriptors = 1024};
+	*port = (struct config_port){.workers = 1, .tunnelled = 1, .mtu = 1500, .descriptors = 1024};
 	return set_text(port->name, value);
 }
 
@@ -74,8 +74,12 @@ static int set_port(struct config *config, const char *key, const char *value)
 		return set_text(port->device, value);
 	if (strcmp(key, "interface") == 0)
 		return set_text(port->interface, value);
-	if (strcmp(key, "queues") == 0)
-		return set_number(&port->queues, value, CONFIG_QUEUES);
+	if (strcmp(key, "workers") == 0)
+		return value[0] == '0' ? -EINVAL : set_number(&port->workers, value, CONFIG_WORKERS);
+	if (strcmp(key, "spread") == 0)
+		return set_number(&port->spread, value, SPREAD_SOFTWARE);
+	if (strcmp(key, "tunnelled") == 0)
+		return set_number(&port->tunnelled, value, 1);
 	if (strcmp(key, "mtu") == 0)
 		return set_number(&port->mtu, value, UINT16_MAX);
 	if (strcmp(key, "descriptors") == 0)

@@ -8,7 +8,7 @@
 
 #include "fck.h"
 
-enum { CONFIG_PORTS = 32, CONFIG_QUEUES = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024 };
+enum { CONFIG_PORTS = 32, CONFIG_WORKERS = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024 };
 
 // Which of a driver's counters tell the truth; decided by flowcheck-net, which knows the drivers.
 enum config_loss {
@@ -17,11 +17,21 @@ enum config_loss {
 	LOSS_PACKET,  // those of the driver's packet sockets, and rx_nombuf
 };
 
+// How packets come to several workers (steer.h).
+enum config_spread {
+	SPREAD_AUTO, // rules or RSS where the device can, else by software
+	SPREAD_RULES,
+	SPREAD_RSS,
+	SPREAD_SOFTWARE,
+};
+
 struct config_port {
 	char name[CONFIG_TEXT];   // of the capture port
 	char device[CONFIG_TEXT]; // as DPDK calls it
 	char interface[CONFIG_TEXT]; // of the kernel, for LOSS_PACKET; may be empty
-	uint32_t queues;      // at most
+	uint32_t workers;
+	uint32_t spread;      // enum config_spread; nothing where there is one worker
+	uint32_t tunnelled;   // 1: frames may come in tunnels, whose outer addresses RSS would go by
 	uint32_t mtu;
 	uint32_t descriptors; // of each queue
 	uint32_t mbufs;       // of each queue; 0: as many as are needed

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "config.h"
+#include "deal.h"
 #include "port.h"
 #include "spool.h"
 #include "worker.h"
@@ -19,8 +20,15 @@ struct control {
 	struct worker workers[CONTROL_WORKERS];
 	uint32_t worker_count;
 	uint32_t first_worker[CONFIG_PORTS + 1]; // of each port
+	struct dealer dealers[CONFIG_PORTS];     // of each port; without lanes where its workers poll queues themselves
 	struct spool spool;
 };
+
+// Chain of a port's dealer in the spool, behind those of the workers.
+static inline uint32_t control_dealer_chain(const struct control *control, uint32_t port)
+{
+	return control->worker_count + port;
+}
 
 // Sets up ports and workers, opens the spool. False: say_error() was called.
 bool control_set_up(struct control *control, const struct config *config);

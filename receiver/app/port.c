@@ -8,6 +8,7 @@
 
 #include "packet_sockets.h"
 #include "say.h"
+#include "steer.h"
 
 // What comes around an IP packet: Ethernet, two VLAN tags, the FCS where a device keeps it, and the room that net_af_packet
 // wants to see for the head of a ring's frame (receiver_device.py).
@@ -18,15 +19,6 @@
 static const char *name_of(const struct port *port)
 {
 	return port->config->name;
-}
-
-// RSS by addresses alone: a flow must not come to two workers, and the UDP source port of a queue pair may change.
-static uint16_t choose_queues(struct port *port, const struct rte_eth_dev_info *info)
-{
-	uint32_t queues = RTE_MIN(port->config->queues, (uint32_t)info->max_rx_queues);
-
-	port->rss = queues > 1 && (info->flow_type_rss_offloads & RTE_ETH_RSS_IP) == RTE_ETH_RSS_IP;
-	return port->rss ? (uint16_t)queues : 1;
 }
 
 static bool check_mtu(const struct port *port, const struct rte_eth_dev_info *info)
@@ -47,11 +39,11 @@ static bool check_mtu(const struct port *port, const struct rte_eth_dev_info *in
 static bool make_pool(struct port *port)
 {
 	uint32_t room = RTE_ALIGN_CEIL(port->config->mtu + AROUND_IP, RTE_CACHE_LINE_SIZE) + RTE_PKTMBUF_HEADROOM;
-	uint32_t mbufs = port->config->mbufs;
+	uint32_t mbufs = port->config->mbufs, rings = port->spread == SPREAD_SOFTWARE ? port->config->workers : 0;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (mbufs == 0)
-		mbufs = port->queues * (port->descriptors + BURST_SPARE);
+		mbufs = port->queues * (port->descriptors + BURST_SPARE) + rings * (rte_align32pow2(port->descriptors + 1u) + BURST_SPARE);
 	snprintf(name, sizeof(name), "port%u", port->id);
 	room = RTE_MAX(room, (uint32_t)RTE_MBUF_DEFAULT_BUF_SIZE);
 	if (room > UINT16_MAX) {
@@ -87,19 +79,52 @@ static uint16_t senders_of(const char *driver)
 	return strcmp(driver, "net_memif") == 0;
 }
 
-static bool configure(struct port *port, const struct rte_eth_dev_info *info)
+// 0, or -errno of the device.
+static int configure(struct port *port, const struct rte_eth_dev_info *info, enum config_spread spread)
 {
 	struct rte_eth_conf conf = {.rxmode = {.mtu = accepted_mtu(port, info)}};
+	bool one = spread == SPREAD_AUTO || spread == SPREAD_SOFTWARE;
 	int rc;
 
-	if (port->rss) {
-		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf.rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_IP;
-	}
+	port->spread = spread;
+	port->queues = one ? 1 : (uint16_t)port->config->workers;
+	if (port->queues > info->max_rx_queues)
+		return -ENOTSUP;
+	steer_configure(spread, &conf);
 	rc = rte_eth_dev_configure(port->id, port->queues, senders_of(info->driver_name), &conf);
-	if (rc != 0)
+	return rc == 0 ? steer_try(spread, port->id, port->queues, info) : rc;
+}
+
+// The first way that the device can. RSS is not tried by itself where tunnels may come: it would go by the addresses of the
+// switches, and a flow that two of them mirror would come to two workers.
+static bool configure_some_way(struct port *port, const struct rte_eth_dev_info *info)
+{
+	enum config_spread asked = (enum config_spread)port->config->spread;
+	int rc;
+
+	if (port->config->workers == 1)
+		rc = configure(port, info, SPREAD_AUTO);
+	else if (asked != SPREAD_AUTO)
+		rc = configure(port, info, asked);
+	else if ((rc = configure(port, info, SPREAD_RULES)) != 0 &&
+		 (port->config->tunnelled || (rc = configure(port, info, SPREAD_RSS)) != 0))
+		rc = configure(port, info, SPREAD_SOFTWARE);
+	if (rc == 0)
+		return true;
+	if (port->spread == SPREAD_RULES || port->spread == SPREAD_RSS)
+		say_error(
+			"spread",
+			name_of(port),
+			"%s (%s) cannot spread packets to %u queues by %s: %s",
+			port->config->device,
+			info->driver_name,
+			port->config->workers,
+			steer_name(port->spread),
+			rte_strerror(-rc)
+		);
+	else
 		say_error("device", name_of(port), "%s refuses its configuration: %s", port->config->device, rte_strerror(-rc));
-	return rc == 0;
+	return false;
 }
 
 static bool set_up_queues(struct port *port)
@@ -134,8 +159,7 @@ bool port_set_up(struct port *port, const struct config_port *config)
 		return false;
 	}
 	port->driver = info.driver_name;
-	port->queues = choose_queues(port, &info);
-	return check_mtu(port, &info) && configure(port, &info) && make_pool(port) && set_up_queues(port);
+	return check_mtu(port, &info) && configure_some_way(port, &info) && make_pool(port) && set_up_queues(port);
 }
 
 // A monitor port that asks the switch to pause would slow the network that it watches.
@@ -172,6 +196,11 @@ bool port_start(struct port *port)
 
 	if (rc != 0) {
 		say_error("device", name_of(port), "%s does not start: %s", port->config->device, rte_strerror(-rc));
+		return false;
+	}
+	rc = steer_begin(port->spread, port->id, port->queues);
+	if (rc != 0) {
+		say_error("spread", name_of(port), "%s refuses its flow rules: %s", port->config->device, rte_strerror(-rc));
 		return false;
 	}
 	no_flow_control(port);

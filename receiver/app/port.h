@@ -15,7 +15,7 @@ struct port {
 	uint16_t id;
 	uint16_t queues;
 	uint16_t descriptors;
-	bool rss;
+	enum config_spread spread; // SPREAD_AUTO: there is one worker
 	const char *driver;
 	struct rte_mempool *pool;
 	struct rte_eth_stats before; // what its counters were at the start

@@ -23,7 +23,7 @@ enum spool_kind {
 	SPOOL_KEY,       // struct spool_flow: a flow appeared
 	SPOOL_CAPTURE,   // struct spool_capture: everything so far
 	SPOOL_FLOW,      // struct spool_flow: at the end
-	SPOOL_TUNNELS,   // array of struct fck_tunnel: at the end
+	SPOOL_TUNNELS,   // struct fck_tunnel, one block each: at the end
 	SPOOL_LOSS,      // struct spool_loss: at the end; `chain` is the number of the port, `flow` that of its first worker
 	SPOOL_END,       // no content: the receiver ended as it should
 };

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "steer.h"
+
 static void print_known(const char *name, bool known, uint64_t value)
 {
 	if (known)
@@ -14,15 +16,53 @@ static void print_known(const char *name, bool known, uint64_t value)
 		printf("\"%s\":null", name);
 }
 
-static void print_queue(const struct control *control, uint32_t number)
+static void print_fill(const char *name, int64_t fill)
 {
-	const struct worker *worker = &control->workers[number];
-	int64_t fill = worker->fill_most;
+	print_known(name, fill >= 0, (uint64_t)fill);
+}
 
-	printf("{\"packets\":%" PRIu64 ",\"flows\":%u,", worker->exchange->capture.packets, worker->exchange->known_flows);
-	print_known("fill_most", fill >= 0, (uint64_t)fill);
-	printf(",\"descriptors\":%u,", control->ports[worker->config_port].descriptors);
-	printf("\"segmented\":%" PRIu64 ",\"uncounted\":%" PRIu64 "}", worker->segmented, worker->uncounted);
+// One object for each queue of the device.
+static void print_queues(const struct control *control, uint32_t number)
+{
+	const struct port *port = &control->ports[number];
+	const struct dealer *dealer = &control->dealers[number];
+
+	printf(",\"queues\":[");
+	for (uint32_t i = 0; i < port->queues; i++) {
+		printf("%s{", i == 0 ? "" : ",");
+		print_fill("fill_most", dealer->lane_count > 0 ? dealer->fill_most : control->workers[control->first_worker[number] + i].fill_most);
+		printf(",\"size\":%u}", port->descriptors);
+	}
+	putchar(']');
+}
+
+static void print_worker(const struct worker *worker, const struct deal_lane *lane)
+{
+	const struct fck_capture *capture = &worker->exchange->capture;
+
+	printf("{\"packets\":%" PRIu64 ",\"flows\":%u", capture->packets, worker->exchange->known_flows);
+	printf(",\"sequence_gaps\":%" PRIu64, capture->attributes[FCK_ATTRIBUTE_ERSPAN_SEQUENCE_GAPS]);
+	printf(",\"segmented\":%" PRIu64 ",\"uncounted\":%" PRIu64 ",\"ring\":", worker->segmented, worker->uncounted);
+	if (lane == NULL) {
+		printf("null}");
+		return;
+	}
+	putchar('{');
+	print_fill("fill_most", lane->fill_most);
+	printf(",\"size\":%u,\"dropped\":%" PRIu64 "}}", rte_ring_get_capacity(lane->ring), lane->dropped);
+}
+
+static void print_workers(const struct control *control, uint32_t number)
+{
+	const struct dealer *dealer = &control->dealers[number];
+	uint32_t first = control->first_worker[number];
+
+	printf(",\"workers\":[");
+	for (uint32_t i = first; i < control->first_worker[number + 1]; i++) {
+		printf("%s", i == first ? "" : ",");
+		print_worker(&control->workers[i], dealer->lane_count > 0 ? &dealer->lanes[i - first] : NULL);
+	}
+	putchar(']');
 }
 
 // Loss and errors of the driver; what it cannot know is null.
@@ -81,21 +121,19 @@ static void print_port(struct control *control, uint32_t number, bool extended)
 		last = RTE_MAX(last, capture->last_time);
 		uncounted += control->workers[i].uncounted;
 	}
-	printf("{\"number\":%u,\"driver\":\"%s\",\"rss\":%s", number, port->driver, port->rss ? "true" : "false");
+	printf("{\"driver\":\"%s\",\"spread\":\"%s\"", port->driver, steer_name(port->spread));
 	printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"rocev2\":%" PRIu64, packets, bytes, rocev2);
 	printf(",\"last_time\":%" PRIu64 ",", last);
+	uncounted += control->dealers[number].unnoted + deal_dropped(&control->dealers[number]);
 	dropped = port_dropped(port, uncounted);
 	print_known("dropped", dropped >= 0, (uint64_t)dropped);
 	putchar(',');
 	print_counters(port);
 	if (extended)
 		print_extended(port);
-	printf(",\"queues\":[");
-	for (uint32_t i = from; i < to; i++) {
-		print_queue(control, i);
-		printf("%s", i + 1 < to ? "," : "");
-	}
-	printf("]}");
+	print_queues(control, number);
+	print_workers(control, number);
+	putchar('}');
 }
 
 void status_say(struct control *control, const char *event)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One worker serves one queue of one port, on an lcore of its own, and counts into a core of its own.
+// One worker serves one queue of one port, or the ring that a dealer fills, on an lcore of its own, and counts into a core of
+// its own.
 #ifndef RECEIVER_WORKER_H
 #define RECEIVER_WORKER_H
 
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include "fck.h"
+#include "poll.h"
 #include "spool.h"
 
 enum { EXCHANGE_ROWS = 2048, EXCHANGE_FLOWS = 512 };
@@ -41,8 +43,8 @@ struct worker {
 	uint32_t config_port; // index
 	uint32_t idle_us;
 	uint32_t idle_polls;
-	int time_offset;      // of the driver's own time in an mbuf; -1: none
-	uint64_t time_flag;
+	struct rte_ring *ring; // what a dealer deals it; NULL: it polls the queue itself
+	struct poll_time time;
 	struct fck_core *core;
 	struct exchange *exchange;
 	// Written by the worker, read by others at any time.

@@ -203,7 +203,7 @@ static __attribute__((noinline)) int count_other(
 	packet.key.capture = (uint16_t)capture;
 	counters->frames[kind]++;
 	count_attributes(counters, packet.attributes);
-	if (packet.outer_count > 0)
+	if (packet.outer_count > 0 && !core->config.tunnels_elsewhere)
 		outers = note_outers(core, capture, &packet);
 	if (kind == FCK_FRAME_ROCEV2)
 		rc = count_packet(core, &packet, counters, time_ns);

@@ -36,6 +36,7 @@ struct fck_config {
 	uint16_t gre_types[FCK_GRE_TYPES];
 	uint8_t trimmed_dscp; // DSCP by which switches mark packets whose payload they cut off; 0: no such mark
 	uint8_t check_icrc;   // 1: compute the invariant CRC of RoCEv2 packets; bad ones belong to no flow
+	uint8_t tunnels_elsewhere; // 1: tunnels and their sequence numbers are counted before the frames are spread (spread.h)
 };
 
 // What a frame was, the mirrored one inside where the frame is a tunnel's. Every frame is counted under exactly one.

@@ -25,14 +25,14 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-def physical(queues: int = 1) -> Plan:
+def physical(workers: int = 1) -> Plan:
     device = Device("3b:00.0", "0000:3b:00.0", ("--allow=0000:3b:00.0",), Loss.DEVICE, physical=True)
-    return Plan((Port(CapturePort("ckpt0:cap0"), device, 4256, queues),), Settings())
+    return Plan((Port(CapturePort("ckpt0:cap0"), device, 4256, workers),), Settings())
 
 
-def virtual(queues: int = 1, hugepages: bool | None = None) -> Plan:
+def virtual(workers: int = 1, hugepages: bool | None = None) -> Plan:
     device = device_of("net_null0", 0, 1500)
-    return Plan((Port(CapturePort("x"), device, 1500, queues),), Settings(), hugepages=hugepages)
+    return Plan((Port(CapturePort("x"), device, 1500, workers),), Settings(), hugepages=hugepages)
 
 
 def test_hugepages_are_taken_where_enough_are_free() -> None:
@@ -57,10 +57,10 @@ def test_free_hugepages(tmp_path: Path) -> None:
     assert free_hugepages_mb(meminfo) == 0
 
 
-def test_a_core_for_each_worker_as_far_as_they_go() -> None:
-    words = eal_words(virtual(queues=3), 0)
+def test_a_core_for_each_worker_and_one_that_deals_as_far_as_they_go() -> None:
+    words = eal_words(virtual(workers=3), 0)
     cores = sorted(os.sched_getaffinity(0))
-    expected = ",".join(f"{lcore}@{cores[lcore % len(cores)]}" for lcore in range(4))
+    expected = ",".join(f"{lcore}@{cores[lcore % len(cores)]}" for lcore in range(1 + 3 + 1))
     assert words[words.index("--lcores") + 1] == expected
 
 
@@ -68,7 +68,8 @@ def test_the_configuration_says_all() -> None:
     plan = Plan(virtual().ports, Settings(check_icrc=True, gre_types=(0x1234,), trimmed_dscp=5), 250)
     lines = config_text(plan, Path("/tmp/s"), 0).splitlines()
     assert {"spool /tmp/s", "interval_ms 250", "check_icrc 1", "trimmed_dscp 5", "gre_type 4660"} <= set(lines)
-    assert lines[-6:] == ["port x", "device net_null0", "queues 1", "mtu 1500", "descriptors 4096", "loss 0"]
+    assert lines[-8:-3] == ["port x", "device net_null0", "workers 1", "spread 0", "tunnelled 1"]
+    assert lines[-3:] == ["mtu 1500", "descriptors 4096", "loss 0"]
     with pytest.raises(ReceiveError, match="line end"):
         config_text(plan, Path("/tmp/a\nb"), 0)
 

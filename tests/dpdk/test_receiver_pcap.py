@@ -61,7 +61,7 @@ def test_loss_of_a_device_that_does_not_count_it_is_unknown(tmp_path: Path) -> N
     ("text", "line"),
     [
         ("spool /tmp/x\nport p\nnonsense 1\n", 3),
-        ("spool /tmp/x\nqueues 2\n", 2),
+        ("spool /tmp/x\nworkers 2\n", 2),
         ("spool /tmp/x\nport p\nmtu 70000\n", 3),
         ("spool\n", 1),
         ("port p\n", 1),

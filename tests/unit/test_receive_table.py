@@ -1,20 +1,23 @@
 """The live table of ``receive``: rates since the last look, and unknown is a word."""
 
 import time
+from dataclasses import replace
 
 from rich.console import Console
 
 from flowcheck_net.cli.receive_table import status_table
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.receive.receiver import PortStatus, QueueStatus, Status
+from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingStatus, Status, WorkerStatus
 
 
 def status(packets: int, size: int, dropped: int | None, fill: int | None) -> Status:
-    queue = QueueStatus(packets, flows=3, fill_most=fill, descriptors=4096, segmented=0, uncounted=0)
+    ring = RingStatus(fill_most=7, size=8191, dropped=0)
+    worker = WorkerStatus(packets, flows=3, sequence_gaps=0, segmented=2, uncounted=1, ring=ring)
     names = ("device_packets", "imissed", "ierrors", "rx_nombuf")
     port = PortStatus(
         name=CapturePort("ckpt0:cap0"),
         driver="net_ice",
+        spread="software",
         packets=packets,
         bytes=size,
         rocev2=packets - 1,
@@ -22,7 +25,8 @@ def status(packets: int, size: int, dropped: int | None, fill: int | None) -> St
         dropped=dropped,
         counters=dict.fromkeys(names),
         extended={},
-        queues=(queue, queue),
+        queues=(QueueStatus(fill, 4096),),
+        workers=(worker, replace(worker, ring=None)),
     )
     return Status("status", (port,))
 
@@ -37,14 +41,14 @@ def words(now: Status, before: Status | None, seconds: float) -> list[str]:
 def test_rates_and_losses() -> None:
     """3,000 packets and 1 MB more in 2 s: 1,500 packets/s, 4 Mbit/s."""
     now, before = status(5000, 2_000_000, 17, 99), status(2000, 1_000_000, 0, 0)
-    assert words(now, before, 2.0)[:9] == [
-        *("ckpt0:cap0", "5,000", "1,500", "0.004", "4,999", "6", "17", "99/4096,", "99/4096"),
+    assert words(now, before, 2.0)[:12] == [
+        *("ckpt0:cap0", "5,000", "1,500", "0.004", "4,999", "6", "17", "4", "2", "99/4096,", "ring", "7/8191"),
     ]
 
 
 def test_unknown_is_no_number() -> None:
     found = words(status(5, 500, None, None), None, 0.0)
-    assert found[:6] == ["ckpt0:cap0", "5", "4", "6", "unknown", "unknown"]
+    assert found[:8] == ["ckpt0:cap0", "5", "4", "6", "unknown", "4", "2", "unknown,"]
 
 
 def test_no_rates_across_a_new_start() -> None:

@@ -1,0 +1,121 @@
+"""What the receiver's C program says of itself: one JSON object a line (receiver/app/status.c)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowcheck_net.ids import CapturePort
+
+COUNTERS = ("device_packets", "imissed", "ierrors", "rx_nombuf")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One queue of the device."""
+
+    fill_most: int | None
+    """Most packets that ever waited in it; None: the driver does not say."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RingStatus:
+    """What the core that deals packets has put before one worker."""
+
+    fill_most: int | None
+    size: int
+    dropped: int
+    """Packets that found it full."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """One worker: of a queue, or of a ring."""
+
+    packets: int
+    flows: int
+    sequence_gaps: int
+    """Sequence numbers of ERSPAN and GRE never seen."""
+    segmented: int
+    """Frames longer than a buffer, of which only the first part was looked at."""
+    uncounted: int
+    """Frames for which there was no memory."""
+    ring: RingStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class PortStatus:
+    """What a capture port has counted so far. None: the device does not say, which is not 0."""
+
+    name: CapturePort
+    driver: str
+    spread: str
+    """How its packets come to workers: ``one``, ``rules``, ``rss``, ``software``."""
+    packets: int
+    bytes: int
+    rocev2: int
+    last_time: int
+    dropped: int | None
+    counters: dict[str, int | None]
+    """``COUNTERS``."""
+    extended: dict[str, int]
+    """Extended counters of the device; only when the receiver has stopped."""
+    queues: tuple[QueueStatus, ...]
+    workers: tuple[WorkerStatus, ...]
+
+    @property
+    def segmented(self) -> int:
+        """Of all workers."""
+        return sum(worker.segmented for worker in self.workers)
+
+    @property
+    def uncounted(self) -> int:
+        """Of all workers."""
+        return sum(worker.uncounted for worker in self.workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the receiver said last."""
+
+    event: str
+    """``started``, ``status``, ``stopped``."""
+    ports: tuple[PortStatus, ...]
+
+
+def said(line: bytes) -> dict[str, Any] | None:
+    """What was said; None for a line of somebody else's, or one that was cut by a death."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "event" in found else None
+
+
+def status_of(names: Sequence[CapturePort], found: dict[str, Any]) -> Status:
+    """A status; ``names`` are those of its ports in their order."""
+    ports = zip(names, found["ports"], strict=True)
+    return Status(found["event"], tuple(_port_status(name, port) for name, port in ports))
+
+
+def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:
+    return PortStatus(
+        name=name,
+        driver=found["driver"],
+        spread=found["spread"],
+        packets=found["packets"],
+        bytes=found["bytes"],
+        rocev2=found["rocev2"],
+        last_time=found["last_time"],
+        dropped=found["dropped"],
+        counters={key: found[key] for key in COUNTERS},
+        extended=found.get("extended", {}),
+        queues=tuple(QueueStatus(**queue) for queue in found["queues"]),
+        workers=tuple(map(_worker_status, found["workers"])),
+    )
+
+
+def _worker_status(found: dict[str, Any]) -> WorkerStatus:
+    ring = found.pop("ring")
+    return WorkerStatus(**found, ring=RingStatus(**ring) if ring is not None else None)

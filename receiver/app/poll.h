@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all that poll have in common.
+#ifndef RECEIVER_POLL_H
+#define RECEIVER_POLL_H
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_pause.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	POLL_BURST = 32,
+	POLL_DRAIN = 1000, // bursts of a queue that never gets empty before an end
+	POLL_IDLE = 1024,  // empty polls before a sleep
+	POLL_FULL = 16,    // full bursts between two looks at how full the queue is
+};
+
+// Where a time was noted in packets: by net_pcap, or by who took them out of the device.
+struct poll_time {
+	int offset;    // -1: nowhere
+	uint64_t flag; // of the packets that have one
+	uint64_t unit; // nanoseconds
+};
+
+// Nanoseconds since 1970.
+static inline uint64_t poll_now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time); // vDSO
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static inline uint64_t poll_time_of(const struct poll_time *time, const struct rte_mbuf *mbuf, uint64_t burst_time)
+{
+	if (time->offset < 0 || (mbuf->ol_flags & time->flag) == 0)
+		return burst_time;
+	return *RTE_MBUF_DYNFIELD(mbuf, time->offset, const uint64_t *) * time->unit;
+}
+
+// Only one thread writes each of these counters.
+static inline void poll_add(_Atomic uint64_t *counter, uint64_t more)
+{
+	if (more > 0)
+		atomic_store_explicit(
+			counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed
+		);
+}
+
+static inline void poll_most(_Atomic int64_t *most, int64_t found)
+{
+	if (found > atomic_load_explicit(most, memory_order_relaxed))
+		atomic_store_explicit(most, found, memory_order_relaxed);
+}
+
+// After an empty poll.
+static inline void poll_rest(uint32_t *idle_polls, uint32_t idle_us)
+{
+	if (++*idle_polls < POLL_IDLE || idle_us == 0)
+		rte_pause();
+	else
+		usleep(idle_us);
+}
+
+#endif
