@@ -1,4 +1,7 @@
-"""Where a switch is and how it is spoken to: ``p4rt:HOST:PORT?device=1``, with more words after ``&``."""
+"""Where a switch is and how it is spoken to: ``p4rt:HOST:PORT?device=1``, with more words after ``&``.
+
+On the switch itself, or beside one in software, ``p4rt:unix:/PATH?device=1``.
+"""
 
 import re
 from dataclasses import dataclass
@@ -6,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 _FORM = re.compile(r"p4rt:(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:?]+):(?P<port>[0-9]{1,5})\?(?P<words>[^?]+)")
+_LOCAL = re.compile(r"p4rt:unix:(?P<path>/[^?]+)\?(?P<words>[^?]+)")
 _NUMBERS = {"device": 1 << 64, "election": 1 << 64}
 _TEXTS = ("role", "name", "ports", "p4info", "program")
 _CHOICES = {"tls": ("yes",), "push": ("empty", "replace")}
@@ -27,6 +31,7 @@ class Reference:
     """What ``management`` says. Certificates and keys are named by the environment, never here."""
 
     host: str
+    """With port 0 the path of a socket of this machine."""
     port: int
     device: int
     election: int = 1
@@ -44,15 +49,15 @@ class Reference:
     @property
     def server(self) -> str:
         """As gRPC writes it."""
+        if not self.port:
+            return f"unix:{self.host}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_reference(management: str) -> Reference:
     """What the text says; raises ValueError with the word that is wrong and what to write."""
-    match = _FORM.fullmatch(management)
-    if match is None or not 0 < int(match["port"]) < 65536:
-        raise ValueError(f"{management!r} does not name a P4Runtime server, such as {FORM}")
-    words = _words(match["words"])
+    host, port, said = _place(management)
+    words = _words(said)
     if "device" not in words:
         raise ValueError(f"{management!r} does not say which device of the server: write {FORM}")
     numbers = {key: _number(key, words[key]) for key in _NUMBERS if key in words}
@@ -63,8 +68,8 @@ def parse_reference(management: str) -> Reference:
     if push is not Push.NEVER and not all(files.values()):
         raise ValueError(f"push={push} needs p4info=FILE and program=FILE, the compiled pipeline")
     return Reference(
-        match["host"].strip("[]"),
-        int(match["port"]),
+        host,
+        port,
         numbers["device"],
         numbers.get("election", 1),
         words.get("role", ""),
@@ -75,6 +80,16 @@ def parse_reference(management: str) -> Reference:
         files["program"],
         push,
     )
+
+
+def _place(management: str) -> tuple[str, int, str]:
+    """Host, port and the words behind; the path of a socket and 0."""
+    if local := _LOCAL.fullmatch(management):
+        return local["path"], 0, local["words"]
+    match = _FORM.fullmatch(management)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise ValueError(f"{management!r} does not name a P4Runtime server, such as {FORM}")
+    return match["host"].strip("[]"), int(match["port"]), match["words"]
 
 
 def _words(text: str) -> dict[str, str]:

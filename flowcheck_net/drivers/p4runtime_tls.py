@@ -67,11 +67,25 @@ def _context() -> ssl.SSLContext:
 def diagnose(where: Reference, told: str) -> Unreachable:
     """Why no connection came about; ``told`` is what gRPC said."""
     try:
-        with socket.create_connection((where.host, where.port), timeout=_SECONDS) as plain:
+        with _connect(where) as plain:
             return _try_tls(where, plain, told) if where.tls else _try_plain(where, plain, told)
     except OSError as error:
         text = f"{where.server} cannot be reached: {error.strerror or error}"
         return Unreachable(text, "is the P4Runtime server running, and do host and port fit?")
+
+
+def _connect(where: Reference) -> socket.socket:
+    """As gRPC does it; raises OSError."""
+    if where.port:
+        return socket.create_connection((where.host, where.port), timeout=_SECONDS)
+    local = socket.socket(socket.AF_UNIX)
+    local.settimeout(_SECONDS)
+    try:
+        local.connect(where.host)
+    except OSError:
+        local.close()
+        raise
+    return local
 
 
 def _try_tls(where: Reference, plain: socket.socket, told: str) -> Unreachable:

@@ -12,6 +12,8 @@ from flowcheck_net.receive.synth_frames import mac_of
 from flowcheck_net.spec.base import split_end
 from flowcheck_net.spec.topology import Topology
 
+OVS, BMV2 = "ovs", "bmv2"
+"""Platforms of which a lab can make switches."""
 _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 """What Linux takes as the name of an interface and Open vSwitch as that of a port or bridge."""
 
@@ -37,7 +39,8 @@ class Blueprint:
     """Everything that is made."""
 
     hosts: tuple[str, ...]
-    switches: tuple[str, ...]
+    platforms: Mapping[str, str]
+    """By switch."""
     nodes: tuple[str, ...]
     """Checkpoint nodes."""
     cables: tuple[tuple[End, End], ...]
@@ -47,6 +50,11 @@ class Blueprint:
     """One for each host, behind its first NIC."""
     ways: Mapping[str, Mapping[Address, str]]
     """By switch: the port by which frames to an address leave."""
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """By name."""
+        return tuple(self.platforms)
 
     @property
     def all_nodes(self) -> tuple[str, ...]:
@@ -70,7 +78,7 @@ def blueprint(topology: Topology) -> Blueprint:
     """What a checked topology asks for.
 
     Raises:
-        LabError: a switch that is no Open vSwitch, a name that Linux does not take, more than 254 hosts.
+        LabError: a switch that a lab cannot make, a name that Linux does not take, more than 254 hosts.
     """
     cables = tuple((End(*split_end(one)), End(*split_end(two))) for one, two in topology.links)
     _check(topology, cables)
@@ -87,7 +95,7 @@ def blueprint(topology: Topology) -> Blueprint:
     homes |= {guest.address: guest.at for guest in guests}
     return Blueprint(
         hosts=tuple(host.name for host in topology.hosts),
-        switches=switches,
+        platforms={switch.name: switch.platform for switch in topology.switches},
         nodes=tuple(node.name for node in topology.checkpoint_nodes),
         cables=cables,
         cards=cards,
@@ -98,9 +106,9 @@ def blueprint(topology: Topology) -> Blueprint:
 
 def _check(topology: Topology, cables: Sequence[tuple[End, End]]) -> None:
     for switch in topology.switches:
-        if switch.platform != "ovs":
+        if switch.platform not in (OVS, BMV2):
             raise LabError(
-                f"{switch.name} is of platform {switch.platform!r}: a lab makes Open vSwitch switches only",
+                f"{switch.name} is of platform {switch.platform!r}: a lab makes Open vSwitch and BMv2 switches only",
                 hint="write `platform: ovs` in a copy of the topology; topologies/lab-leaf-spine is an example",
             )
     names = [switch.name for switch in topology.switches]

@@ -2,15 +2,18 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from flowcheck_net.errors import LabError
-from flowcheck_net.lab.blueprint import Blueprint, End, blueprint, mac_text
+from flowcheck_net.ids import Address
+from flowcheck_net.lab import bmv2, switch
+from flowcheck_net.lab.blueprint import BMV2, OVS, Blueprint, End, blueprint, mac_text
+from flowcheck_net.lab.bmv2 import Bmv2Switch
 from flowcheck_net.lab.place import LABS, Place, read_processes, wait_until
-from flowcheck_net.lab.switch import Switch, lacking
+from flowcheck_net.lab.switch import LabSwitch, Switch
 from flowcheck_net.spec.dump import dump_yaml
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
 
@@ -20,16 +23,16 @@ SPECS = "specs"
 """Folder of the lab's copy of the three files."""
 
 
-def missing() -> str:
-    """Why there can be no lab here; empty: there can."""
+def missing(platforms: Collection[str] = (OVS,)) -> str:
+    """Why there can be no lab with switches of these platforms here; empty: there can."""
     if os.geteuid():
         return "needs root for network namespaces"
     absent = [program for program in _PROGRAMS if shutil.which(program) is None]
     if absent:
         return f"{', '.join(absent)} is missing: apt-get install iproute2 util-linux"
-    if lack := lacking():
+    if OVS in platforms and (lack := switch.lacking()):
         return f"no Open vSwitch here ({lack} is missing): apt-get install openvswitch-switch"
-    return ""
+    return bmv2.lacking() if BMV2 in platforms else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Lab:
 
     place: Place
     drawn: Blueprint
-    switches: Mapping[str, Switch]
+    switches: Mapping[str, LabSwitch]
 
     @property
     def specs(self) -> Path:
@@ -68,7 +71,7 @@ def directory_of(name: str, root: Path = LABS) -> Path:
 def lab_of(specs: Specs, directory: Path) -> Iterator[Lab]:
     """A lab for as long as the block lasts; nothing of it outlives this process, whatever ends it."""
     with Place(directory, tied=True) as place:
-        _begin(place)
+        _begin(place, specs)
         try:
             yield _make(place, specs)
         finally:
@@ -78,7 +81,7 @@ def lab_of(specs: Specs, directory: Path) -> Iterator[Lab]:
 def up(specs: Specs, directory: Path) -> None:
     """Make a lab that stays. Raises LabError; then nothing of it is left."""
     with Place(directory, tied=False) as place:
-        _begin(place)
+        _begin(place, specs)
         try:
             _make(place, specs)
         except BaseException:
@@ -135,8 +138,8 @@ def statuses(root: Path = LABS) -> tuple[Status, ...]:
     return tuple(found)
 
 
-def _begin(place: Place) -> None:
-    if why := missing():
+def _begin(place: Place, specs: Specs) -> None:
+    if why := missing({each.platform for each in specs.topology.switches}):
         raise LabError(f"no lab can be made: {why}", hint="see docs/lab.md for what a lab needs")
     place.make()
 
@@ -151,20 +154,25 @@ def _make(place: Place, specs: Specs) -> Lab:
         _cables(place, drawn, node)
     for node in drawn.all_nodes:
         _cards(place, drawn, node)
-    for switch in switches.values():
-        switch.make()
+    for each in switches.values():
+        each.make()
     return Lab(place, drawn, switches)
 
 
-def _switches(place: Place, drawn: Blueprint) -> dict[str, Switch]:
-    return {name: Switch(place, name, drawn.ports(name), drawn.ways[name]) for name in drawn.switches}
+def _switches(place: Place, drawn: Blueprint) -> dict[str, LabSwitch]:
+    kinds: dict[str, Callable[[Place, str, Iterable[str], Mapping[Address, str]], LabSwitch]]
+    kinds = {OVS: Switch, BMV2: Bmv2Switch}
+    return {
+        name: kinds[platform](place, name, drawn.ports(name), drawn.ways[name])
+        for name, platform in drawn.platforms.items()
+    }
 
 
-def _write(specs: Specs, folder: Path, switches: Mapping[str, Switch]) -> None:
+def _write(specs: Specs, folder: Path, switches: Mapping[str, LabSwitch]) -> None:
     """The three files, with the lab's databases in place of those that the user's name."""
     topology = specs.topology.model_dump(mode="json", exclude_unset=True)
-    for switch in topology["switches"]:
-        switch["management"] = switches[switch["name"]].reference
+    for described in topology["switches"]:
+        described["management"] = switches[described["name"]].reference
     folder.mkdir()
     documents = (topology, *(s.model_dump(mode="json", exclude_unset=True) for s in (specs.job, specs.policy)))
     for path, document in zip(spec_paths(folder), documents, strict=True):

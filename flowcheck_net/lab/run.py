@@ -9,11 +9,12 @@ from pathlib import Path
 from flowcheck_net.apply.engine import apply_plan
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach
+from flowcheck_net.apply.rollback import rollback
 from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport
+from flowcheck_net.audit.verdict import Verdict, worst
 from flowcheck_net.drivers.registry import open_driver
 from flowcheck_net.errors import LabError
-from flowcheck_net.lab.buffers import dropped
 from flowcheck_net.lab.build import Lab
 from flowcheck_net.lab.faults import Fault, FaultKind
 from flowcheck_net.lab.live import LiveReceivers
@@ -29,6 +30,7 @@ from flowcheck_net.spec.load import Specs, load_specs, spec_paths
 
 _QUIET = 0.5
 """Seconds without a new copy after which none is under way any more."""
+_LOOK = 0.05
 _PATIENCE = 30.0
 
 
@@ -37,12 +39,31 @@ class LabReport:
     """What came of a run."""
 
     plan: Plan
+    iterations: int
+    """That the hosts sent."""
     sent: SendReport
     received: int
     """Packets at the capture ports."""
     switch_drops: dict[str, int]
     """Frames that a switch's own buffers lost, by switch: none of its counters tells. A restarted one begins anew."""
+    late: float
+    """Seconds: the worst that a frame left a host, or a copy reached a capture port, after its time."""
     audit: AuditReport
+
+    @property
+    def unseen(self) -> int:
+        """Iterations of which nothing came: the audit, which is not told how many there were, cannot know of them."""
+        return self.iterations - len(self.audit.iterations)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the audit, and GAP where it saw less than there was."""
+        return worst([self.audit.verdict, *([Verdict.GAP] if self.unseen > 0 else [])])
+
+    @property
+    def busy(self) -> bool:
+        """Was the machine too slow for this job? What is that late may come with the next iteration."""
+        return self.late > self.plan.job.iteration_time / 2 or any(self.switch_drops.values())
 
 
 def run(
@@ -53,6 +74,7 @@ def run(
     tell: Callable[[str], None] = lambda _: None,
     *,
     live: bool = True,
+    slower: float = 1.0,
 ) -> LabReport:
     """Run the lab's job.
 
@@ -63,12 +85,15 @@ def run(
         faults: that happen meanwhile.
         tell: called with a line at each step.
         live: receive with ``flowcheck-net receive``; else captures are taken, and replayed afterwards.
+        slower: so many times the job's iteration time, for a machine that does not keep up.
 
     Raises:
         KeyboardInterrupt: the sending was interrupted.
         FlowcheckError: of whichever step fails.
     """
     specs = load_specs(*spec_paths(lab.specs))
+    pace = {"iteration_time": specs.job.iteration_time * slower}
+    specs = replace(specs, job=specs.job.model_copy(update=pace))
     plan = make_plan(specs)
     text = plan_to_json(plan)
     (output / "plan.json").write_text(text, encoding="utf-8")
@@ -76,8 +101,8 @@ def run(
     _apply(lab, plan, str(json.loads(text)["digest"]), tell)
     tenant = any(fault.kind is FaultKind.TENANT for fault in faults)
     traffic = sending(_as_run(plan, specs, faults), lab.drawn, output, iterations, tenant=tenant)
-    for switch in lab.switches:
-        dropped(lab.place.processes[f"{switch}/vswitchd"])
+    for switch in lab.switches.values():
+        switch.lost()
     receivers: Receivers = CaptureReceivers(lab, output)
     if live:
         captures = [planned.capture for planned in plan.sessions]
@@ -91,17 +116,17 @@ def run(
             )
             sent = _send(lab, traffic)
             misfortune.wait()
-            _settle(lab)
+            late = max(_settle(lab), _lateness(sent))
     finally:
         receivers.stop()
-    drops = {name: dropped(lab.place.processes[f"{name}/vswitchd"]) for name in lab.switches}
+    drops = {name: switch.lost() for name, switch in lab.switches.items()}
     records = receivers.records(output / "records.fcr")
     received = sum(capture.packets for capture in records.captures)
-    return LabReport(plan, sent, received, drops, audit(expectation(plan), records))
+    return LabReport(plan, iterations, sent, received, drops, late, audit(expectation(plan), records))
 
 
 def _apply(lab: Lab, plan: Plan, digest: str, tell: Callable[[str], None]) -> None:
-    """By the driver of Open vSwitch, as on any switch."""
+    """By the drivers of the switches, as on any fabric."""
     state = lab.place.directory / "state"
     state.mkdir(exist_ok=True)
 
@@ -110,6 +135,9 @@ def _apply(lab: Lab, plan: Plan, digest: str, tell: Callable[[str], None]) -> No
 
     reach = Reach(lambda address: open_driver(address, plan.job.name, state), tell=show)
     with Journal(state / "journal.sqlite") as journal:
+        if any(planned.session.windows for planned in plan.sessions):
+            # Queue pairs begin at PSN 0 again, as when a job restarts: a switch that follows them must be told.
+            rollback(journal, lambda _: replace(reach, tell=lambda _: None), job=plan.job.name)
         apply_plan(plan, digest, journal, reach)
 
 
@@ -140,12 +168,22 @@ def _send(lab: Lab, traffic: Sending) -> SendReport:
     return report
 
 
-def _settle(lab: Lab) -> None:
-    """Wait until no copy is under way."""
-    deadline = time.monotonic() + _PATIENCE
-    last, since = -1, time.monotonic()
-    while time.monotonic() - since < _QUIET and time.monotonic() < deadline:
-        time.sleep(0.05)
-        now = sum(map(lab.packets_in, lab.drawn.nodes))
+def _lateness(sent: SendReport) -> float:
+    """Seconds that a frame left after its time, at the worst."""
+    return max((source.counts.late.max for source in sent.sources if source.counts.late), default=0) / 1e9
+
+
+def _settle(lab: Lab) -> float:
+    """Wait until no copy is under way; for how many seconds copies still came."""
+    begun = since = time.monotonic()
+    last = _copies(lab)
+    while time.monotonic() - since < _QUIET and time.monotonic() - begun < _PATIENCE:
+        time.sleep(_LOOK)
+        now = _copies(lab)
         if now != last:
             last, since = now, time.monotonic()
+    return max(0.0, since - begun - _LOOK)
+
+
+def _copies(lab: Lab) -> int:
+    return sum(map(lab.packets_in, lab.drawn.nodes))

@@ -6,10 +6,11 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from flowcheck_net.ids import Address
 from flowcheck_net.lab.blueprint import mac_text
-from flowcheck_net.lab.buffers import enlarge
+from flowcheck_net.lab.buffers import dropped, enlarge
 from flowcheck_net.lab.place import Place, wait_until
 from flowcheck_net.lab.processes import Process
 
@@ -54,6 +55,26 @@ def forwarding(ways: Mapping[str, int]) -> str:
     return "\n".join(rules)
 
 
+class LabSwitch(Protocol):
+    """A switch of a lab, of whatever kind: one namespace, one program that forwards and mirrors."""
+
+    @property
+    def reference(self) -> str:
+        """``management`` in a topology."""
+
+    def make(self) -> None:
+        """Bring it up for the first time, forwarding."""
+
+    def boot(self) -> None:
+        """Start it again, forwarding."""
+
+    def crash(self) -> None:
+        """End it at once, as a power failure does."""
+
+    def lost(self) -> int:
+        """Frames that did not fit into its buffers since this was asked last."""
+
+
 class Switch:
     """A switch of a lab: the namespace of the process ``NAME`` must be there, with the ports in it."""
 
@@ -93,10 +114,15 @@ class Switch:
         wait_until(self._has_ports, f"ports of {self.name}")
         self._forward()
         enlarge(process)
+        self.lost()  # what it did not take before it was ready belongs to its start
 
     def crash(self) -> None:
         """End the daemon at once, as a power failure does."""
         self._place.end(f"{self.name}/vswitchd", signal.SIGKILL)
+
+    def lost(self) -> int:
+        """Frames that did not fit into its buffers since this was asked last."""
+        return dropped(self._place.processes[f"{self.name}/vswitchd"])
 
     def ofctl(self, command: str, *words: str, stdin: str = "") -> str:
         """ovs-ofctl on the bridge."""

@@ -14,6 +14,9 @@ from flowcheck_net.receive.pcapng_write import PcapngWriter
 from flowcheck_net.receive.synth import EPOCH, synthesize
 from flowcheck_net.receive.synth_frames import Endpoints, FrameMaker
 
+_FILL = 0.3
+"""Part of an iteration's time that its packets are spread over: software switches lose bursts at line rate, and what is
+late is still long before the next iteration."""
 _TENSOR_PACKETS = 3
 """Packets of a write of the tensor-parallel kind: no bucket of the examples has such messages."""
 _FOREIGN_PACKETS = 16
@@ -53,7 +56,7 @@ def sending(plan: Plan, drawn: Blueprint, folder: Path, iterations: int, *, tena
         tenant: another tenant's machine on the first host of the job sends too, to one on the last.
     """
     job, beside = folder / "job.pcapng", folder / "beside.pcapng"
-    report = synthesize(plan, job, iterations=iterations, senders=True)
+    report = synthesize(plan, job, iterations=iterations, senders=True, fill=_FILL)
     flows = [*_tensor(plan.job, drawn), *_foreign(plan.job, drawn, tenant=tenant)]
     duration = round(iterations * plan.job.iteration_time * 1e9)
     names = [f"{flow.at.node}:{flow.at.interface}#{flow.dest_qp:x}" for flow in flows]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from flowcheck_net.errors import OutputError, PlanError
 from flowcheck_net.ids import CapturePort
+from flowcheck_net.model.job import Job
 from flowcheck_net.plan.plan import Plan
 from flowcheck_net.receive.pcapng_write import PcapngWriter
-from flowcheck_net.receive.synth_connection import Course
+from flowcheck_net.receive.synth_connection import Connection, Course
 from flowcheck_net.receive.synth_copies import CopyFaults, Origin
 from flowcheck_net.receive.synth_faults import Fault, FaultKind
 from flowcheck_net.receive.synth_foreign import ForeignStream
@@ -44,6 +45,7 @@ def synthesize(
     seed: int = 0,
     start_psn: int = 0,
     senders: bool = False,
+    fill: float = 0.0,
 ) -> SynthReport:
     """Write the capture of ``iterations`` iterations of the plan's job to ``out`` (pcapng).
 
@@ -55,13 +57,14 @@ def synthesize(
         seed: Gradients and random faults follow from it.
         start_psn: First PSN of every queue pair.
         senders: Not the copies, but what each host's network card sends; interfaces are then named ``host:nic``.
+        fill: The part of an iteration's time that its packets are spread over, where line rate needs less.
 
     Raises:
         SpecError: A fault that does not fit the plan.
         PlanError: A plan without sessions, or whose picture lacks links.
         OutputError: The file cannot be written.
     """
-    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn, senders=senders)
+    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn, senders=senders, fill=fill)
     try:
         with PcapngWriter(out, synthesis.captures, "flowcheck-net synth") as writer:
             return synthesis.write(writer)
@@ -75,7 +78,15 @@ class _Synthesis:
     """One run."""
 
     def __init__(
-        self, plan: Plan, iterations: int, faults: Sequence[Fault], seed: int, start_psn: int, *, senders: bool
+        self,
+        plan: Plan,
+        iterations: int,
+        faults: Sequence[Fault],
+        seed: int,
+        start_psn: int,
+        *,
+        senders: bool,
+        fill: float,
     ) -> None:
         if not plan.sessions and not senders:
             raise PlanError("the plan has no mirror sessions: nothing would be captured")
@@ -91,8 +102,11 @@ class _Synthesis:
         everything = observe(plan, taps, connections, gradients)
         observed = tuple(each for each in everything if each.data or each.answers)
         busiest = max(Counter(one.source.address for one in connections).values(), default=1)
-        gap = max(1, round((plan.job.wire.mtu + _OVERHEAD) * 8e9 / LINE_RATE * busiest))
         seen = [each.connection for each in observed]
+        gap = max(
+            round((plan.job.wire.mtu + _OVERHEAD) * 8e9 / LINE_RATE * busiest),
+            _spread(plan.job, seen, round(fill * plan.job.iteration_time * 1e9)),
+        )
         self._prologue = Schedule(plan.job, seen, gap, prologue=True)
         self._regular = Schedule(plan.job, seen, gap, prologue=False)
         totals = {name: sum(send.packets for send in sends) for name, sends in self._regular.sends.items()}
@@ -177,3 +191,9 @@ class _Synthesis:
             spans=tuple(span for ledger in self._ledgers for span in ledger.spans),
             events=(*events, *mirror.events, *mirror.window.events, *(each.event() for each in self._foreign)),
         )
+
+
+def _spread(job: Job, connections: Sequence[Connection], duration: int) -> int:
+    """Nanoseconds from packet to packet with which an iteration takes so long; 1 or more."""
+    one, two = (Schedule(job, connections, gap, prologue=False).duration for gap in (1, 2))
+    return max(1, 1 + (duration - one) // max(1, two - one))

@@ -1,53 +1,42 @@
 """A job in a lab of real switches: the verdicts are those that packet sockets on the cables give."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flowcheck_net.audit.result import AuditReport
-from flowcheck_net.lab.build import Lab, lab_of, missing
-from flowcheck_net.lab.faults import parse_faults
-from flowcheck_net.lab.run import LabReport, run
+from flowcheck_net.lab.blueprint import End
+from flowcheck_net.lab.build import Lab, missing
+from flowcheck_net.lab.run import LabReport
 from flowcheck_net.receive.records_read import read_records
-from flowcheck_net.spec.load import load_specs, spec_paths
 from tests.dpdk.receiving import needs_receiver
-from tests.netns.lab_oracle import CAPTURES, Ears, Truth, listening, sources
+from tests.netns.lab_oracle import Ears, Truth, sources
+from tests.netns.lab_running import heard, made
 
-TOPOLOGIES = Path(__file__).resolve().parents[2] / "topologies"
 ITERATIONS = 20
 FOREIGN = "198.51.100.1"
+HOST1 = End("leaf1", "host1")
 
 needs_nft = pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed: apt-get install nftables")
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
 
 
-def made(name: str) -> Iterator[Lab]:
-    specs = load_specs(*spec_paths(TOPOLOGIES / name))
-    # Short, because the path of a socket has 107 characters at the most.
-    short = tempfile.TemporaryDirectory(prefix="fcn-lab-", dir="/tmp")
-    with short as folder, lab_of(specs, Path(folder) / "labs" / "lab") as lab:
-        yield lab
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    yield from made("lab-leaf-spine")
+    with made("lab-leaf-spine") as up:
+        yield up
 
 
 @pytest.fixture(scope="module")
 def shared_lab() -> Iterator[Lab]:
-    yield from made("lab-shared")
+    with made("lab-shared") as up:
+        yield up
 
 
 def run_heard(lab: Lab, output: Path, *faults: str, live: bool = False) -> tuple[LabReport, Ears]:
-    with listening(lab) as ears:
-        report = run(lab, output, ITERATIONS, parse_faults(faults, lab.drawn), live=live)
-        ears.collect()
-    assert not any(report.switch_drops.values()), "this machine is too slow for the test"
-    return report, ears
+    return heard(lab, output, ITERATIONS, *faults, live=live)
 
 
 def verdicts(report: AuditReport) -> list[str]:
@@ -78,9 +67,10 @@ def test_a_clean_run_is_covered_and_every_count_is_exact(lab: Lab, tmp_path: Pat
     assert len(truth.watched) == 3
     assert verdicts(report.audit) == truth.verdicts() == ["COVERED"] * ITERATIONS
     # 128 KiB in 4 chunks of 32 packets and one that closes the send; a hop sends 6 of them an iteration.
-    assert truth.packets == 6 * 33
+    assert {truth.packets(flow) for flow in truth.watched} == {6 * 33}
+    assert len(truth.reduced(truth.by_iteration()[0])) == 128  # 32 768 elements of 4 bytes in packets of 1 024
     assert seen(report.audit) == arrived(truth) == dict.fromkeys(truth.watched, ITERATIONS * 198)
-    assert report.received == sum(len(ears.frames[place]) for place in CAPTURES)
+    assert report.received == sum(len(ears.frames[place]) for place in ears.captures)
     assert all(capture.dropped == 0 for capture in read_records(tmp_path / "records.fcr").captures)
 
 
@@ -119,16 +109,15 @@ def test_a_killed_receiver_claims_nothing_that_did_not_come(lab: Lab, tmp_path: 
         for position in range(first, last + 1)
     }
     assert claimed < came
-    each = truth.packets
-    gone = {psn // each for *_, psn in came - claimed}
+    gone = {psn // 198 for *_, psn in came - claimed}
     wrong = [r for r in report.audit.rings if r.iteration in gone and r.verdict.value == "COVERED"]
     assert not wrong
 
 
 def test_a_foreign_tenant_at_a_port_without_filter_is_a_finding(lab: Lab, tmp_path: Path):
     report, ears = run_heard(lab, tmp_path, "tenant")
-    copied = sum(sources(ears.frames[place])[FOREIGN] for place in CAPTURES)
-    assert copied == sources(ears.frames["leaf1", "host1"])[FOREIGN] > 1000
+    copied = ears.copies(FOREIGN)
+    assert copied == sources(ears.frames[HOST1])[FOREIGN] > 1000
     assert verdicts(report.audit) == ["COVERED"] * ITERATIONS
     assert report.audit.verdict.value == "UNPLANNED"
     (finding,) = (f for f in report.audit.findings if f.kind.value == "foreign")
@@ -137,8 +126,8 @@ def test_a_foreign_tenant_at_a_port_without_filter_is_a_finding(lab: Lab, tmp_pa
 
 def test_nothing_of_a_foreign_tenant_passes_the_filters(shared_lab: Lab, tmp_path: Path):
     report, ears = run_heard(shared_lab, tmp_path, "tenant")
-    assert sources(ears.frames["leaf1", "host1"])[FOREIGN] > 1000
-    assert not any(sources(ears.frames[place])[FOREIGN] for place in CAPTURES)
+    assert sources(ears.frames[HOST1])[FOREIGN] > 1000
+    assert ears.copies(FOREIGN) == 0
     assert not any(flow.source == FOREIGN for flow in report.audit.flows)
     assert verdicts(report.audit) == ears.truth(ITERATIONS).verdicts() == ["COVERED"] * ITERATIONS
     assert report.audit.verdict.value == "COVERED"

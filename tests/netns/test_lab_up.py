@@ -79,8 +79,10 @@ def test_it_is_made_as_drawn_and_gone_without_a_trace(specs: Specs, directory: P
 
 def forwards(lab: Lab, switch: str) -> dict[str, int]:
     """Addresses by the port that they leave through. A host has its own one and another tenant's."""
-    names = dict(re.findall(r" (\d+)\((\w+)\)", lab.switches[switch].ofctl("show")))
-    ways = [names[number] for number in re.findall(r"output:(\d+)", lab.switches[switch].ofctl("dump-flows"))]
+    made = lab.switches[switch]
+    assert isinstance(made, Switch)
+    names = dict(re.findall(r" (\d+)\((\w+)\)", made.ofctl("show")))
+    ways = [names[number] for number in re.findall(r"output:(\d+)", made.ofctl("dump-flows"))]
     return {name: ways.count(name) for name in ways}
 
 

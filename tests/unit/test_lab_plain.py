@@ -7,10 +7,12 @@ import pytest
 from flowcheck_net.errors import LabError, SpecError
 from flowcheck_net.ids import Address
 from flowcheck_net.lab.blueprint import End, blueprint
+from flowcheck_net.lab.bmv2 import port_numbers
 from flowcheck_net.lab.faults import FaultKind, parse_faults
 from flowcheck_net.plan.make import make_plan
+from flowcheck_net.receive.synth import EPOCH, synthesize
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
-from tests.doubles.synth_reading import written
+from tests.doubles.synth_reading import read, written
 
 TOPOLOGIES = Path(__file__).resolve().parents[2] / "topologies"
 
@@ -53,6 +55,31 @@ def test_a_name_that_is_no_interface_is_refused(specs: Specs):
     switch = specs.topology.switches[0].model_copy(update={"name": "a-name-of-16-chars"})
     with pytest.raises(LabError, match="cannot be the name of a Linux interface"):
         blueprint(specs.topology.model_copy(update={"switches": (switch, *specs.topology.switches[1:])}))
+
+
+@pytest.mark.parametrize(
+    ("ports", "word", "numbers"),
+    [(("p1", "p31"), "p", [1, 31]), (("7", "12"), "", [7, 12]), (("Ethernet1", "Ethernet9"), "Ethernet", [1, 9])],
+)
+def test_ports_of_a_bmv2_are_numbers(ports: tuple[str, ...], word: str, numbers: list[int]):
+    found = port_numbers("leaf1", ports)
+    assert (found[0], sorted(found[1].values())) == (word, numbers)
+
+
+@pytest.mark.parametrize("ports", [("p1", "q2"), ("p1", "up"), ("p0",), ("p511",), ("p01",), ("p1", "2"), ("1p",)])
+def test_ports_that_are_none_of_a_bmv2(ports: tuple[str, ...]):
+    with pytest.raises(LabError, match="ports of a BMv2 are numbers") as caught:
+        port_numbers("leaf1", ports)
+    assert "p1, p2" in caught.value.hint
+
+
+def test_senders_that_take_their_time(specs: Specs, tmp_path: Path):
+    """Half an iteration of 0.15 s for the sends of a hop: six of 33 packets, one after another."""
+    synthesize(make_plan(specs), tmp_path / "sent.pcapng", iterations=2, senders=True, fill=0.5)
+    times = [p.time - EPOCH for p in read(tmp_path / "sent.pcapng")[0] if p.interface == "host1:nic0"]
+    first = [time for time in times if time < 150_000_000]
+    assert len(times) == 2 * len(first)
+    assert 0.48 < (max(first) - min(first)) / 150_000_000 < 0.51
 
 
 def test_faults_as_they_are_written(specs: Specs):

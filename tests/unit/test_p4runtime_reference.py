@@ -15,6 +15,18 @@ def test_the_shortest_form():
     assert parse_reference("p4rt:10.0.0.9:9559?device=0") == Reference("10.0.0.9", 9559, 0)
 
 
+def test_a_socket_of_this_machine():
+    found = parse_reference("p4rt:unix:/run/a/p4rt.sock?device=3&ports=p")
+    assert (found.server, found.device, found.ports) == ("unix:/run/a/p4rt.sock", 3, "p")
+
+
+def test_a_socket_where_nobody_listens(tmp_path: Path):
+    reference = f"p4rt:unix:{tmp_path}/none.sock?device=1"
+    driver = open_driver(SwitchAddress(SwitchName("leaf1"), "bmv2", reference), "gpt", Path())
+    with pytest.raises(ConnectError, match=r"none\.sock cannot be reached: No such file"), driver:
+        pass
+
+
 def test_all_words():
     text = "p4rt:[2001:db8::9]:9559?device=1&election=7&role=mirror&tls=yes&name=leaf1&ports=Ethernet"
     assert parse_reference(text) == Reference("2001:db8::9", 9559, 1, 7, "mirror", True, "leaf1", "Ethernet")
