@@ -4,6 +4,7 @@ SHELL := /bin/sh
 PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
 READY := .venv/.ready
+TORCH := .venv/.torch
 FUZZ_SECONDS ?= 60
 CRASH_EVERY ?= 8
 ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
@@ -12,7 +13,7 @@ export ASAN_OPTIONS UBSAN_OPTIONS
 # meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup native demo lab test lint fmt type contracts test-py crash test-c fuzz fuzz-corpus bench p4 clean
+.PHONY: help setup torch native demo lab test lint fmt type contracts test-py crash test-c fuzz fuzz-corpus bench p4 clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -22,6 +23,12 @@ $(READY): pyproject.toml constraints.txt meson.build
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q --retries 8 -c constraints.txt meson-python meson ninja cffi
 	$(BIN)/pip install -q --retries 8 -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+torch: $(TORCH) ## PyTorch for the checkpoint commands and their tests (the extra `checkpoint`); a CPU build will do
+
+$(TORCH): $(READY)
+	$(BIN)/pip install -q --retries 8 -c constraints.txt 'torch>=2.4' 'safetensors>=0.4' 'ml_dtypes>=0.4'
 	@touch $@
 
 demo: setup ## the main job on the shipped examples: plan, apply, synthesize, replay, audit, report
@@ -54,7 +61,7 @@ contracts: setup ## who may import what, in Python and in C
 native: setup ## build the C core if a source of it has changed
 	$(BIN)/ninja -C build/cp311 --quiet
 
-test-py: native ## pytest, two workers
+test-py: native torch ## pytest, two workers
 	$(BIN)/python -m pytest -n 2 -q
 
 build/asan/build.ninja: meson.build $(READY)
@@ -75,7 +82,7 @@ fuzz: setup ## run every fuzz target for FUZZ_SECONDS=60 (make fuzz FUZZ_TARGETS
 	    echo "clang is not installed (apt-get install clang): the corpora are replayed, nothing new is tried"; \
 	    $(MAKE) --no-print-directory fuzz-corpus; fi
 
-bench: setup ## measure beside peers, write build/bench.json (make bench ONLY=name runs one)
+bench: setup torch ## measure beside peers, write build/bench.json (make bench ONLY=name runs one)
 	$(BIN)/python -m tests.bench $(ONLY)
 
 p4: setup ## compile the P4 program into p4/artefacts (needs p4c-bm2-ss on the path or FLOWCHECK_P4C=/path/to/it)
