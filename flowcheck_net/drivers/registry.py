@@ -20,6 +20,7 @@ BUILT_IN = {
     "fake": "flowcheck_net.drivers.fake:open_fake",
     "ovs": "flowcheck_net.drivers.ovs:open_ovs",
     "p4rt": "flowcheck_net.drivers.p4runtime:open_p4runtime",
+    "tc": "flowcheck_net.drivers.tc:open_tc",
 }
 EXTRAS = {"p4rt": "p4"}
 """Driver -> the extra of the package that has what it needs."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.conformance import bed_ovs, bench_fake, bench_ovs, bench_p4runtime
+from tests.conformance import bed_ovs, bench_fake, bench_ovs, bench_p4runtime, bench_tc
 from tests.conformance.bench import Bench, Cannot
 from tests.conformance.crash import Bed
 
@@ -21,6 +21,7 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "p4runtime-bmv2": bench_p4runtime.as_bmv2,
     "p4runtime-stratum": bench_p4runtime.as_stratum,
     "real-bmv2": bench_p4runtime.real,
+    "tc": bench_tc.real,
 }
 
 BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {
@@ -77,4 +78,5 @@ def pytest_sessionfinish() -> None:
     """Switches that are set up once for all tests end here."""
     bench_ovs.close()
     bench_p4runtime.close()
+    bench_tc.close()
     bed_ovs.close()
