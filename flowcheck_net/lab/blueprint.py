@@ -46,6 +46,8 @@ class Blueprint:
     cables: tuple[tuple[End, End], ...]
     cards: Mapping[End, tuple[Address, ...]]
     """Host NICs and their addresses."""
+    collectors: Mapping[End, Address]
+    """Capture NICs that tunnels lead to."""
     guests: tuple[Guest, ...]
     """One for each host, behind its first NIC."""
     ways: Mapping[str, Mapping[Address, str]]
@@ -85,23 +87,35 @@ def blueprint(topology: Topology) -> Blueprint:
     cards = {
         End(host.name, nic.name): tuple(map(Address, nic.addresses)) for host in topology.hosts for nic in host.nics
     }
-    # TEST-NET-2 of RFC 5737, as what synth takes for foreign: no job has these.
     guests = tuple(
-        Guest(End(host.name, host.nics[0].name), Address(f"198.51.100.{number}"))
+        Guest(End(host.name, host.nics[0].name), _guest_address(number, ":" in host.nics[0].addresses[0]))
         for number, host in enumerate(topology.hosts, 1)
     )
+    collectors = {
+        End(node.name, nic.name): Address(nic.address)
+        for node in topology.checkpoint_nodes
+        for nic in node.nics
+        if nic.address is not None
+    }
     switches = tuple(switch.name for switch in topology.switches)
     homes = {address: end for end, addresses in cards.items() for address in addresses}
     homes |= {guest.address: guest.at for guest in guests}
+    homes |= {address: end for end, address in collectors.items()}
     return Blueprint(
         hosts=tuple(host.name for host in topology.hosts),
         platforms={switch.name: switch.platform for switch in topology.switches},
         nodes=tuple(node.name for node in topology.checkpoint_nodes),
         cables=cables,
         cards=cards,
+        collectors=collectors,
         guests=guests,
         ways=_ways(switches, cables, homes),
     )
+
+
+def _guest_address(number: int, six: bool) -> Address:
+    """Of TEST-NET-2 (RFC 5737), as what synth takes for foreign, or of 2001:db8::/32 (RFC 3849): no job has these."""
+    return Address(f"2001:db8::{number:x}" if six else f"198.51.100.{number}")
 
 
 def _check(topology: Topology, cables: Sequence[tuple[End, End]]) -> None:

@@ -103,7 +103,11 @@ class Bmv2Switch:
             raise LabError(f"BMv2 {self.name} ended: {self._place.said(self._process)}")
         self._load()
         enlarge(process)
-        self.lost()  # what it did not take before it was ready belongs to its start
+        self.begin()  # what it did not take before it was ready belongs to its start
+
+    def begin(self) -> None:
+        """Ready for a run: losses count from 0."""
+        self.lost()
 
     def crash(self) -> None:
         """End it at once, as a power failure does."""

@@ -2,13 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from flowcheck_net.errors import LabError
-from flowcheck_net.ids import Address
 from flowcheck_net.lab import bmv2, switch
 from flowcheck_net.lab.blueprint import BMV2, OVS, Blueprint, End, blueprint, mac_text
 from flowcheck_net.lab.bmv2 import Bmv2Switch
@@ -160,12 +159,14 @@ def _make(place: Place, specs: Specs) -> Lab:
 
 
 def _switches(place: Place, drawn: Blueprint) -> dict[str, LabSwitch]:
-    kinds: dict[str, Callable[[Place, str, Iterable[str], Mapping[Address, str]], LabSwitch]]
-    kinds = {OVS: Switch, BMV2: Bmv2Switch}
-    return {
-        name: kinds[platform](place, name, drawn.ports(name), drawn.ways[name])
-        for name, platform in drawn.platforms.items()
-    }
+    return {name: _switch(place, drawn, name) for name in drawn.switches}
+
+
+def _switch(place: Place, drawn: Blueprint, name: str) -> LabSwitch:
+    ports, ways = drawn.ports(name), drawn.ways[name]
+    if drawn.platforms[name] == BMV2:
+        return Bmv2Switch(place, name, ports, ways)
+    return Switch(place, name, ports, ways, drawn.collectors.values())
 
 
 def _write(specs: Specs, folder: Path, switches: Mapping[str, LabSwitch]) -> None:

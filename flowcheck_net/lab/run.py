@@ -102,7 +102,7 @@ def run(
     tenant = any(fault.kind is FaultKind.TENANT for fault in faults)
     traffic = sending(_as_run(plan, specs, faults), lab.drawn, output, iterations, tenant=tenant)
     for switch in lab.switches.values():
-        switch.lost()
+        switch.begin()
     receivers: Receivers = CaptureReceivers(lab, output)
     if live:
         captures = [planned.capture for planned in plan.sessions]

@@ -5,6 +5,7 @@ import signal
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +16,9 @@ from flowcheck_net.lab.place import Place, wait_until
 from flowcheck_net.lab.processes import Process
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
+PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl")
+_REMEMBERED = 3600
+"""Seconds that Open vSwitch knows the hardware address of a tunnel's far end, at the most."""
 
 
 def lacking() -> str:
@@ -55,6 +58,28 @@ def forwarding(ways: Mapping[str, int]) -> str:
     return "\n".join(rules)
 
 
+def tunnel_sources(collectors: Sequence[Address]) -> list[str]:
+    """Addresses, with the width of their network, that tunnels to all of these come from: one of each family.
+
+    Open vSwitch looks for an address in the network of the far end, and takes no other. It may be the same on all
+    switches, for nobody answers to it.
+    """
+    found = []
+    for version in (4, 6):
+        numbers = {int(each) for each in map(ip_address, collectors) if each.version == version}
+        if not numbers:
+            continue
+        bits = 32 if version == 4 else 128
+        host = max(2, (min(numbers) ^ max(numbers)).bit_length())
+        while (1 << host) - 2 <= len(numbers):  # the first and the last address of a network are no host's
+            host += 1
+        base = min(numbers) >> host << host
+        own = next(base + n for n in range(1, 1 << host) if base + n not in numbers)
+        form = IPv4Address if version == 4 else IPv6Address
+        found.append(f"{form(own)}/{bits - host}")
+    return found
+
+
 class LabSwitch(Protocol):
     """A switch of a lab, of whatever kind: one namespace, one program that forwards and mirrors."""
 
@@ -68,6 +93,9 @@ class LabSwitch(Protocol):
     def boot(self) -> None:
         """Start it again, forwarding."""
 
+    def begin(self) -> None:
+        """Ready for a run; losses count from 0."""
+
     def crash(self) -> None:
         """End it at once, as a power failure does."""
 
@@ -78,13 +106,22 @@ class LabSwitch(Protocol):
 class Switch:
     """A switch of a lab: the namespace of the process ``NAME`` must be there, with the ports in it."""
 
-    def __init__(self, place: Place, name: str, ports: Iterable[str], ways: Mapping[Address, str]) -> None:
+    def __init__(
+        self,
+        place: Place,
+        name: str,
+        ports: Iterable[str],
+        ways: Mapping[Address, str],
+        collectors: Iterable[Address] = (),
+    ) -> None:
+        """``collectors``: where tunnels of mirror sessions may lead."""
         self.name = name
         self.directory = place.directory / name
         self._place = place
         self._numbers = {port: number for number, port in enumerate(sorted(ports), 1)}
         """OpenFlow number of each port."""
         self._ways = ways
+        self._collectors = tuple(collectors)
 
     @property
     def reference(self) -> str:
@@ -113,8 +150,16 @@ class Switch:
         wait_until(lambda: management.exists() and accepts(management), f"bridge {self.name}")
         wait_until(self._has_ports, f"ports of {self.name}")
         self._forward()
+        if self._collectors:
+            self._lead()
         enlarge(process)
-        self.lost()  # what it did not take before it was ready belongs to its start
+        self.begin()  # what it did not take before it was ready belongs to its start
+
+    def begin(self) -> None:
+        """Ready for a run: it knows where tunnels lead, and counts its losses from 0."""
+        for collector in self._collectors:
+            self._appctl("tnl/neigh/set", self.name, collector, mac_text(collector))
+        self.lost()
 
     def crash(self) -> None:
         """End the daemon at once, as a power failure does."""
@@ -136,6 +181,18 @@ class Switch:
     def _forward(self) -> None:
         ways = {mac_text(address): self._numbers[port] for address, port in self._ways.items()}
         self.ofctl("replace-flows", "-", stdin=forwarding(ways))
+
+    def _lead(self) -> None:
+        """Tunnels begin at the bridge's own port. Nobody answers questions for hardware addresses: `begin` does."""
+        sources = tunnel_sources(self._collectors)
+        if any(":" in source for source in sources):
+            self._place.run("sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{self.name}/disable_ipv6", inside=self.name)
+        lines = [f"link set {self.name} up", *(f"address replace {s} dev {self.name} nodad" for s in sources)]
+        self._place.run("ip", "-batch", "-", inside=self.name, stdin="\n".join(lines))
+        self._appctl("tnl/neigh/aging", str(_REMEMBERED))
+
+    def _appctl(self, *words: str) -> str:
+        return self._place.run("ovs-appctl", "-t", str(self.directory / "vswitchd.ctl"), *words, cwd=self.directory)
 
     def _vsctl(self, *words: str) -> str:
         database = f"--db=unix:{self.directory}/db.sock"

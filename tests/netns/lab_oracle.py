@@ -42,6 +42,7 @@ class Packet:
 
 def data_packet(frame: bytes) -> Packet | None:
     """IP and BTH read at their fixed places; None: not one of the job's data packets."""
+    frame = peeled(frame)
     kind = frame[12:14]
     if kind not in _HEADERS or frame[_HEADERS[kind].protocol] != 17:
         return None
@@ -56,8 +57,15 @@ def data_packet(frame: bytes) -> Packet | None:
 
 
 def sources(frames: list[bytes]) -> Counter[str]:
-    """IP packets by their source."""
-    return Counter(_addresses(frame)[0] for frame in frames if frame[12:14] in _HEADERS)
+    """IP packets by their source, which is that of the copied frame where it is in a tunnel."""
+    return Counter(_addresses(frame)[0] for frame in map(peeled, frames) if frame[12:14] in _HEADERS)
+
+
+def peeled(frame: bytes) -> bytes:
+    """What an ERSPAN type II tunnel over IPv4 carries, at its fixed place; any other frame as it is."""
+    if frame[12:14] == b"\x08\x00" and frame[23] == 47 and frame[36:38] == b"\x88\xbe":
+        return frame[50:]  # Ethernet 14, IPv4 20, GRE with sequence number 8, ERSPAN 8
+    return frame
 
 
 def _addresses(frame: bytes) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """What of a lab needs no root: the drawing, the faults' forms, the capture of what hosts send."""
 
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from flowcheck_net.ids import Address
 from flowcheck_net.lab.blueprint import End, blueprint
 from flowcheck_net.lab.bmv2 import port_numbers
 from flowcheck_net.lab.faults import FaultKind, parse_faults
+from flowcheck_net.lab.switch import tunnel_sources
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.receive.synth import EPOCH, synthesize
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
@@ -55,6 +57,28 @@ def test_a_name_that_is_no_interface_is_refused(specs: Specs):
     switch = specs.topology.switches[0].model_copy(update={"name": "a-name-of-16-chars"})
     with pytest.raises(LabError, match="cannot be the name of a Linux interface"):
         blueprint(specs.topology.model_copy(update={"switches": (switch, *specs.topology.switches[1:])}))
+
+
+@pytest.mark.parametrize(
+    "collectors",
+    [
+        ("10.99.0.1",),
+        ("10.99.0.1", "10.99.0.2", "10.99.0.3"),
+        ("10.99.0.255", "10.99.1.0"),
+        ("fd77::1", "10.99.0.1", "fd77::2"),
+        tuple(f"10.0.0.{n}" for n in range(1, 255)),
+    ],
+)
+def test_tunnels_come_from_the_network_of_their_ends(collectors: tuple[str, ...]):
+    found = [ip_interface(text) for text in tunnel_sources([Address(one) for one in collectors])]
+    assert len({one.version for one in found}) == len(found)
+    for far in map(ip_address, collectors):
+        (near,) = (one for one in found if one.version == far.version)
+        assert far in near.network
+        assert near.ip in near.network
+        assert near.ip != far
+        if near.version == 4:
+            assert near.ip not in (near.network.network_address, near.network.broadcast_address)
 
 
 @pytest.mark.parametrize(
