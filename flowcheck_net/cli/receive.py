@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flowcheck_net.receive.receiver_config import Plan
     from flowcheck_net.receive.receiver_device import Port
     from flowcheck_net.receive.receiver_run import Run
+    from flowcheck_net.receive.receiver_status import Status
 
 _RDMA_MTU = 4096
 """The largest there is, where no plan says."""
@@ -241,7 +242,7 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
     run = Run(plan, folder)
     try:
         with _ended_by_signals(run), live_table() as show:
-            last = watch(run, duration_s=duration, idle_s=idle, show=show)
+            last = watch(run, duration_s=duration, idle_s=idle, show=_first_warned(plan, show))
     except ReceiveError:
         if not run.started:
             clear(folder)
@@ -254,6 +255,19 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
             f"the receiver died {count(len(run.deaths), 'time')}: {run.deaths[-1]}",
             hint="the records hold what it had finished and written, and say so",
         )
+
+
+def _first_warned(plan: "Plan", show: "Callable[[Status], None]") -> "Callable[[Status], None]":
+    """``show``, and before it what is to be known about the devices at a start."""
+    from flowcheck_net.receive.receiver_run import pausing
+
+    def shown(status: "Status") -> None:
+        if status.event == "started":
+            for doubt in pausing(plan, status.ports):
+                click.echo(doubt, err=True)
+        show(status)
+
+    return shown
 
 
 def _write(folder: Path, output: Path, deaths: Sequence[str]) -> None:

@@ -66,6 +66,9 @@ def counter_table(records: Records) -> Table:
     for capture in records.captures:
         shown.add_row(capture.name, "all frames", amount(capture.packets))
         shown.add_row("", "dropped, says the capture", amount(capture.dropped))
+        for name, count in capture.loss.items():
+            if count != 0 and name != "dropped":
+                shown.add_row("", f"loss {name}", amount(count))
         _add_counts(shown, "frame", capture.frames)
         _add_counts(shown, "attribute", capture.attributes)
         totals: dict[str, int] = {}

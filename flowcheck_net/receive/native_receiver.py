@@ -49,6 +49,6 @@ CAPTURE = _checked(f"<4Q{len(FRAMES)}Q{len(ATTRIBUTES)}Q", "struct spool_capture
 """Packets, bytes, first and last time, frames by kind, attributes."""
 TUNNEL = _checked("<II16sI4xqQq", "struct fck_tunnel")
 """Capture, family, source, kind, session, packets, sequence gaps."""
-LOSS = _checked("<q", "struct spool_loss")
-"""Dropped; -1: unknown."""
+COUNTER = _checked("<80sq", "struct spool_counter")
+"""Name and value; -1: unknown."""
 COUNTS = (len(FRAMES), len(ATTRIBUTES), len(CLASSES))

@@ -155,6 +155,16 @@ def unknown_loss(ports: Sequence[PortStatus]) -> Iterator[str]:
             )
 
 
+def pausing(plan: Plan, ports: Sequence[PortStatus]) -> Iterator[str]:
+    """Which cards may ask the switch to pause, for a person."""
+    for port, found in zip(plan.ports, ports, strict=True):
+        if port.device.physical and not found.no_flow_control:
+            yield (
+                f"capture port {port.name}: {found.driver} did not leave flow control: a monitor port that pauses its "
+                "switch slows the network that it watches; switch it off there, or by `ethtool -A INTERFACE rx off`"
+            )
+
+
 def watch(run: Run, *, duration_s: float | None, idle_s: float | None, show: Callable[[Status], None]) -> Status | None:
     """Go along with a run to its end; None where it never said anything.
 

@@ -54,7 +54,7 @@ class _Findings:
     flows: dict[FlowId, tuple[Any, ...]] = field(default_factory=dict)
     arrays: dict[tuple[int, FlowId], bytes] = field(default_factory=dict)
     extents: dict[FlowId, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    dropped: dict[CapturePort, int | None] = field(default_factory=dict)
+    loss: dict[CapturePort, dict[str, int | None]] = field(default_factory=dict)
     ended: bool = False
 
 
@@ -133,8 +133,10 @@ def _note(found: _Findings, block: SpoolBlock) -> None:
         case SpoolKind.TUNNELS:
             found.tunnels[block.chain].append(_tunnel(*native.TUNNEL.unpack(block.content)))
         case SpoolKind.LOSS:
-            (dropped,) = native.LOSS.unpack(block.content)
-            found.dropped[found.ports[block.flow]] = None if dropped < 0 else dropped
+            found.loss[found.ports[block.flow]] = {
+                name.rstrip(b"\0").decode(): None if value < 0 else value
+                for name, value in native.COUNTER.iter_unpack(block.content)
+            }
         case SpoolKind.END:
             found.ended = True
 
@@ -161,7 +163,8 @@ def _captures(found: _Findings) -> Iterator[Capture]:
         parts[name].append(_capture(found, chain, name))
     for name in sorted(parts):
         whole = reduce(join_captures, parts[name])
-        yield replace(whole, dropped=found.dropped.get(name) if found.ended else None)
+        loss = found.loss.get(name, {}) if found.ended else {}
+        yield replace(whole, dropped=loss.get("dropped"), loss=loss)
 
 
 def _capture(found: _Findings, chain: int, name: CapturePort) -> Capture:

@@ -7,8 +7,6 @@ from typing import Any
 
 from flowcheck_net.ids import CapturePort
 
-COUNTERS = ("device_packets", "imissed", "ierrors", "rx_nombuf")
-
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
@@ -56,13 +54,20 @@ class PortStatus:
     bytes: int
     rocev2: int
     last_time: int
-    dropped: int | None
-    counters: dict[str, int | None]
-    """``COUNTERS``."""
-    extended: dict[str, int]
-    """Extended counters of the device; only when the receiver has stopped."""
+    device_packets: int | None
+    """Packets that the device says it handed over."""
+    loss: dict[str, int | None]
+    """Everything that tells of loss, by name (docs/receiver.md)."""
+    no_flow_control: bool
+    """It asks nobody to pause. False: that could not be done, or it has no such thing."""
+    promiscuous: bool
     queues: tuple[QueueStatus, ...]
     workers: tuple[WorkerStatus, ...]
+
+    @property
+    def dropped(self) -> int | None:
+        """Packets that arrived and came to nobody's count."""
+        return self.loss["dropped"]
 
     @property
     def segmented(self) -> int:
@@ -108,9 +113,10 @@ def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:
         bytes=found["bytes"],
         rocev2=found["rocev2"],
         last_time=found["last_time"],
-        dropped=found["dropped"],
-        counters={key: found[key] for key in COUNTERS},
-        extended=found.get("extended", {}),
+        device_packets=found["device_packets"],
+        loss=found["loss"],
+        no_flow_control=found["no_flow_control"],
+        promiscuous=found["promiscuous"],
         queues=tuple(QueueStatus(**queue) for queue in found["queues"]),
         workers=tuple(map(_worker_status, found["workers"])),
     )

@@ -146,6 +146,8 @@ class Capture:
     """Other facts about frames: ethernet_broadcast, vlan, ... A frame may have any number of them."""
     tunnels: tuple[Tunnel, ...] = ()
     """Sorted by outer source, kind and session."""
+    loss: dict[str, int | None] = field(default_factory=dict)
+    """What a live receiver knows of its losses, by name: device, kernel, rings, workers. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

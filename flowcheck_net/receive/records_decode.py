@@ -10,6 +10,8 @@ from typing import Any
 from flowcheck_net.receive.records import Capture, Flow, Records
 
 _Decoder = Callable[[Any], Any]
+_LATER: dict[str, Any] = {"loss": {}}
+"""Fields of a capture that came after others, which files of before do not have."""
 
 
 class Unfit(Exception):
@@ -67,13 +69,16 @@ def _sequence(inner: _Decoder, length: int | None) -> _Decoder:
     return decode
 
 
-def _counts(value: Any) -> dict[str, int]:  # noqa: ANN401 - any JSON value
-    if type(value) is not dict:
-        raise Unfit(f"expected counts by name, found {value!r:.40}")
-    for name, count in value.items():
-        if type(count) is not int or count < 0:
-            raise Unfit(f"expected a count, found {count!r:.40}").at(name)
-    return value
+def _counts(*, optional: bool) -> _Decoder:
+    def decode(value: Any) -> dict[str, int | None]:  # noqa: ANN401 - any JSON value
+        if type(value) is not dict:
+            raise Unfit(f"expected counts by name, found {value!r:.40}")
+        for name, count in value.items():
+            if (type(count) is not int or count < 0) and not (optional and count is None):
+                raise Unfit(f"expected a count, found {count!r:.40}").at(name)
+        return value
+
+    return decode
 
 
 def _record(kind: type) -> _Decoder:
@@ -81,6 +86,8 @@ def _record(kind: type) -> _Decoder:
     decoders = {each.name: _decoder(hints[each.name]) for each in fields(kind)}
 
     def decode(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if type(value) is dict and kind is Capture:
+            value = {**_LATER, **value}
         if type(value) is not dict or value.keys() != decoders.keys():
             raise Unfit(f"expected the keys {', '.join(sorted(decoders))}")
         decoded = {}
@@ -105,7 +112,7 @@ def _decoder(hint: Any) -> _Decoder:  # noqa: ANN401 - any type of a records fie
     if origin is tuple:
         return _sequence(_decoder(arguments[0]), None if arguments[1] is Ellipsis else len(arguments))
     if origin is dict:
-        return _counts
+        return _counts(optional=arguments[1] is not int)
     if is_dataclass(hint):
         return _record(typing.cast(type, hint))
     return _enumeration(hint) if issubclass(hint, StrEnum) else _scalar(hint)

@@ -77,6 +77,7 @@ def _captures(first: Records, second: Records) -> Iterator[CaptureDifference]:
                 "dropped": capture.dropped,
                 **capture.frames,
                 **capture.attributes,
+                **{f"loss {name}": count for name, count in capture.loss.items()},
             }
             if (capture := side.get(name))
             else {}

@@ -89,7 +89,16 @@ def join_captures(one: Capture, two: Capture) -> Capture:
         dropped=None if one.dropped is None or two.dropped is None else one.dropped + two.dropped,
         attributes=_added(one.attributes, two.attributes),
         tunnels=_join_tunnels(one.tunnels, two.tunnels),
+        loss=_join_loss(one, two),
     )
+
+
+def _join_loss(one: Capture, two: Capture) -> dict[str, int | None]:
+    """Added up; unknown where one of both that saw packets does not know."""
+    sides = [each.loss for each in (one, two) if each.loss or each.packets]
+    names = dict.fromkeys(name for side in sides for name in side)
+    found = {name: [side.get(name) for side in sides] for name in names}
+    return {name: None if None in counts else sum(filter(None, counts)) for name, counts in found.items()}
 
 
 def _tunnel_key(tunnel: Tunnel) -> _TunnelKey:

@@ -163,14 +163,15 @@ bool port_set_up(struct port *port, const struct config_port *config)
 }
 
 // A monitor port that asks the switch to pause would slow the network that it watches.
-static void no_flow_control(const struct port *port)
+static int no_flow_control(const struct port *port)
 {
 	struct rte_eth_fc_conf conf;
+	int rc = rte_eth_dev_flow_ctrl_get(port->id, &conf);
 
-	if (rte_eth_dev_flow_ctrl_get(port->id, &conf) != 0)
-		return;
+	if (rc != 0 || conf.mode == RTE_ETH_FC_NONE)
+		return rc;
 	conf.mode = RTE_ETH_FC_NONE;
-	rte_eth_dev_flow_ctrl_set(port->id, &conf);
+	return rte_eth_dev_flow_ctrl_set(port->id, &conf);
 }
 
 // DPDK opens a packet socket for all interfaces, makes its ring, and only then binds it to one: what lies in the ring may have
@@ -203,8 +204,8 @@ bool port_start(struct port *port)
 		say_error("spread", name_of(port), "%s refuses its flow rules: %s", port->config->device, rte_strerror(-rc));
 		return false;
 	}
-	no_flow_control(port);
-	rc = rte_eth_promiscuous_enable(port->id);
+	port->flow_control = no_flow_control(port);
+	port->promiscuous = rc = rte_eth_promiscuous_enable(port->id);
 	if (rc != 0 && rc != -ENOTSUP) { // a device without addresses has no such mode
 		say_error("device", name_of(port), "%s is not promiscuous: %s", port->config->device, rte_strerror(-rc));
 		return false;
@@ -215,6 +216,7 @@ bool port_start(struct port *port)
 	}
 	if (rte_eth_stats_get(port->id, &port->before) != 0)
 		port->before = (struct rte_eth_stats){0};
+	extended_begin(&port->extended, port->id, port->config->loss == LOSS_DEVICE);
 	return true;
 }
 
@@ -240,10 +242,11 @@ int64_t port_dropped(struct port *port, uint64_t uncounted)
 {
 	struct rte_eth_stats stats;
 
+	extended_read(&port->extended, port->id);
 	if (port->config->loss == LOSS_UNKNOWN || !port_stats(port, &stats))
 		return -1;
 	if (port->config->loss == LOSS_DEVICE)
-		return (int64_t)(stats.imissed + stats.ierrors + stats.rx_nombuf + uncounted);
+		return (int64_t)(stats.imissed + stats.ierrors + stats.rx_nombuf + extended_before_queues(&port->extended) + uncounted);
 	if (!port->sockets_found)
 		return -1;
 	port->socket_drops += packet_sockets_drops(port->config->interface);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "extended.h"
 
 struct port {
 	const struct config_port *config;
@@ -21,6 +22,9 @@ struct port {
 	struct rte_eth_stats before; // what its counters were at the start
 	uint64_t socket_drops;       // of LOSS_PACKET, so far
 	bool sockets_found;
+	struct extended extended;
+	int flow_control; // 0: it asks nobody to pause; -errno: that could not be done
+	int promiscuous;  // 0, -errno
 };
 
 // Finds and sets up the device. False: say_error() was called.
@@ -31,7 +35,7 @@ void port_stop(struct port *port);
 
 // Copies the counters since the start; false: the device gives none.
 bool port_stats(const struct port *port, struct rte_eth_stats *stats);
-// Packets that arrived and never came to a worker; -1: unknown. `uncounted` are those that a core could not count.
+// Reads what the device and the kernel have counted. Packets that arrived and never came to a worker; -1: unknown. `uncounted` are those that a core could not count.
 int64_t port_dropped(struct port *port, uint64_t uncounted);
 
 #endif

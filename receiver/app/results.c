@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "loss.h"
+
 void results_head(struct control *control)
 {
 	struct spool_head head = {
@@ -112,6 +114,16 @@ static void write_tunnels(struct spool *spool, uint32_t chain, const struct fck_
 	}
 }
 
+static uint64_t lost_of(const struct fck_flow *flow)
+{
+	uint64_t lost = 0;
+
+	for (uint64_t i = 0; i < flow->missing_count; i++)
+		if (flow->missing[i].cause == FCK_CAUSE_LOST)
+			lost += flow->missing[i].packets;
+	return lost;
+}
+
 int results_worker(struct control *control, uint32_t chain)
 {
 	struct fck_core *core = control->workers[chain].core;
@@ -122,20 +134,19 @@ int results_worker(struct control *control, uint32_t chain)
 		rc = fck_flow_get(core, i, &flow);
 		if (rc == 0)
 			write_flow(&control->spool, chain, i, &flow);
+		if (rc == 0)
+			control->workers[chain].missing += lost_of(&flow);
 	}
+	control->workers[chain].ended = rc == 0;
 	write_tunnels(&control->spool, chain, core);
 	return rc;
 }
 
 void results_port(struct control *control, uint32_t number)
 {
-	struct spool_loss loss;
-	uint64_t uncounted = 0;
+	struct spool_counter counters[LOSS_MOST];
+	uint32_t count = loss_of(control, number, counters);
 
-	for (uint32_t i = control->first_worker[number]; i < control->first_worker[number + 1]; i++)
-		uncounted += control->workers[i].uncounted;
-	uncounted += control->dealers[number].unnoted + deal_dropped(&control->dealers[number]);
-	loss.dropped = port_dropped(&control->ports[number], uncounted);
 	write_dealt_tunnels(control, number);
-	spool_block(&control->spool, SPOOL_LOSS, number, control->first_worker[number], &loss, sizeof(loss));
+	spool_block(&control->spool, SPOOL_LOSS, number, control->first_worker[number], counters, count * sizeof(*counters));
 }

@@ -15,7 +15,7 @@
 
 // cffi: begin
 
-enum { SPOOL_VERSION = 1 };
+enum { SPOOL_VERSION = 2 };
 
 enum spool_kind {
 	SPOOL_HEAD = 16, // struct spool_head: first block of a file; `flow` is the number of workers
@@ -24,7 +24,7 @@ enum spool_kind {
 	SPOOL_CAPTURE,   // struct spool_capture: everything so far
 	SPOOL_FLOW,      // struct spool_flow: at the end
 	SPOOL_TUNNELS,   // struct fck_tunnel, one block each: at the end
-	SPOOL_LOSS,      // struct spool_loss: at the end; `chain` is the number of the port, `flow` that of its first worker
+	SPOOL_LOSS,      // array of struct spool_counter: at the end; `chain` is the number of the port, `flow` its first worker
 	SPOOL_END,       // no content: the receiver ended as it should
 };
 
@@ -59,9 +59,9 @@ struct spool_capture {
 	uint64_t attributes[FCK_ATTRIBUTES];
 };
 
-// -1: unknown.
-struct spool_loss {
-	int64_t dropped;
+struct spool_counter {
+	char name[80];
+	int64_t value; // -1: unknown
 };
 
 // cffi: end

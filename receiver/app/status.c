@@ -3,9 +3,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "loss.h"
 #include "steer.h"
 
 static void print_known(const char *name, bool known, uint64_t value)
@@ -65,52 +64,36 @@ static void print_workers(const struct control *control, uint32_t number)
 	putchar(']');
 }
 
-// Loss and errors of the driver; what it cannot know is null.
-static void print_counters(const struct port *port)
+static void print_loss(struct control *control, uint32_t number)
 {
-	struct rte_eth_stats stats = {0};
-	bool known = port_stats(port, &stats), device = known && port->config->loss == LOSS_DEVICE;
+	struct spool_counter counters[LOSS_MOST];
+	uint32_t count = loss_of(control, number, counters);
 
-	print_known("device_packets", known, stats.ipackets);
-	putchar(',');
-	print_known("imissed", device, stats.imissed);
-	putchar(',');
-	print_known("ierrors", device, stats.ierrors);
-	putchar(',');
-	print_known("rx_nombuf", known && port->config->loss != LOSS_UNKNOWN, stats.rx_nombuf);
-}
-
-static void print_extended(const struct port *port)
-{
-	int count = rte_eth_xstats_get(port->id, NULL, 0), named;
-	struct rte_eth_xstat_name *names;
-	struct rte_eth_xstat *values;
-	bool first = true;
-
-	names = calloc((size_t)RTE_MAX(count, 1), sizeof(*names));
-	values = calloc((size_t)RTE_MAX(count, 1), sizeof(*values));
-	printf(",\"extended\":{");
-	if (names != NULL && values != NULL && count > 0) {
-		named = rte_eth_xstats_get_names(port->id, names, (unsigned int)count);
-		count = RTE_MIN(rte_eth_xstats_get(port->id, values, (unsigned int)count), named);
-		for (int i = 0; i < count; i++) {
-			if (strncmp(names[i].name, "tx_", 3) == 0)
-				continue;
-			printf("%s\"%s\":%" PRIu64, first ? "" : ",", names[i].name, values[i].value);
-			first = false;
-		}
+	printf(",\"loss\":{");
+	for (uint32_t i = 0; i < count; i++) {
+		printf("%s", i == 0 ? "" : ",");
+		print_known(counters[i].name, counters[i].value >= 0, (uint64_t)counters[i].value);
 	}
 	putchar('}');
-	free(names);
-	free(values);
 }
 
-static void print_port(struct control *control, uint32_t number, bool extended)
+// What the device itself says that it received.
+static void print_received(const struct port *port)
 {
-	struct port *port = &control->ports[number];
-	uint64_t packets = 0, bytes = 0, rocev2 = 0, last = 0, uncounted = 0;
+	struct rte_eth_stats stats;
+	bool known = port_stats(port, &stats);
+
+	putchar(',');
+	print_known("device_packets", known, known ? stats.ipackets : 0);
+	printf(",\"no_flow_control\":%s", port->flow_control == 0 ? "true" : "false");
+	printf(",\"promiscuous\":%s", port->promiscuous == 0 ? "true" : "false");
+}
+
+static void print_port(struct control *control, uint32_t number)
+{
+	const struct port *port = &control->ports[number];
+	uint64_t packets = 0, bytes = 0, rocev2 = 0, last = 0;
 	uint32_t from = control->first_worker[number], to = control->first_worker[number + 1];
-	int64_t dropped;
 
 	for (uint32_t i = from; i < to; i++) {
 		const struct fck_capture *capture = &control->workers[i].exchange->capture;
@@ -119,18 +102,12 @@ static void print_port(struct control *control, uint32_t number, bool extended)
 		bytes += capture->bytes;
 		rocev2 += capture->frames[FCK_FRAME_ROCEV2];
 		last = RTE_MAX(last, capture->last_time);
-		uncounted += control->workers[i].uncounted;
 	}
 	printf("{\"driver\":\"%s\",\"spread\":\"%s\"", port->driver, steer_name(port->spread));
 	printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"rocev2\":%" PRIu64, packets, bytes, rocev2);
-	printf(",\"last_time\":%" PRIu64 ",", last);
-	uncounted += control->dealers[number].unnoted + deal_dropped(&control->dealers[number]);
-	dropped = port_dropped(port, uncounted);
-	print_known("dropped", dropped >= 0, (uint64_t)dropped);
-	putchar(',');
-	print_counters(port);
-	if (extended)
-		print_extended(port);
+	printf(",\"last_time\":%" PRIu64, last);
+	print_received(port);
+	print_loss(control, number);
 	print_queues(control, number);
 	print_workers(control, number);
 	putchar('}');
@@ -140,7 +117,7 @@ void status_say(struct control *control, const char *event)
 {
 	printf("{\"event\":\"%s\",\"ports\":[", event);
 	for (uint32_t i = 0; i < control->config->port_count; i++) {
-		print_port(control, i, strcmp(event, "stopped") == 0);
+		print_port(control, i);
 		printf("%s", i + 1 < control->config->port_count ? "," : "");
 	}
 	printf("]}\n");

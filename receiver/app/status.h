@@ -5,7 +5,7 @@
 #include "control.h"
 
 // One line of JSON: what every port and queue has counted, and what is known to be lost. A counter that the device does not give
-// is null. `event` is "status", or "stopped" with the extended counters of the devices.
+// is null. `event` is "started", "status" or "stopped".
 void status_say(struct control *control, const char *event);
 
 #endif

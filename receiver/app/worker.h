@@ -47,6 +47,8 @@ struct worker {
 	struct poll_time time;
 	struct fck_core *core;
 	struct exchange *exchange;
+	uint64_t missing; // PSNs never seen between those of its flows; once it has ended
+	bool ended;
 	// Written by the worker, read by others at any time.
 	_Atomic uint64_t uncounted;  // frames that the core had no memory for
 	_Atomic uint64_t segmented;  // frames longer than an mbuf: only the first part was looked at

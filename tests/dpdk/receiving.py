@@ -100,7 +100,7 @@ def wait_until_idle(pid: int) -> None:
 def plain(records: Records) -> Records:
     """Without sources, warnings and drops; times as net_pcap gives them, in whole microseconds."""
     captures = tuple(
-        replace(each, dropped=None, first_time=_floor(each.first_time), last_time=_floor(each.last_time))
+        replace(each, dropped=None, loss={}, first_time=_floor(each.first_time), last_time=_floor(each.last_time))
         for each in records.captures
     )
     return Records((), (), captures, tuple(map(_plain_flow, records.flows)))

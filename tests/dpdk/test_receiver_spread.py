@@ -100,7 +100,7 @@ def test_full_rings_are_counted(tmp_path: Path) -> None:
     lanes = [worker.ring for worker in found.workers if worker.ring is not None]
     dropped = sum(ring.dropped for ring in lanes)
     assert dropped > 0
-    assert found.counters["device_packets"] == found.packets + dropped
+    assert found.device_packets == found.packets + dropped
     assert lanes[0].fill_most == lanes[0].size  # zeros are in no flow: all go to the first worker
     assert found.dropped is None  # what the device itself loses is unknown
     assert records_of(tmp_path).captures[0].packets == found.packets

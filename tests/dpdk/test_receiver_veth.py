@@ -79,6 +79,8 @@ def test_what_the_kernel_drops_is_counted(place: Namespace, tmp_path: Path) -> N
     assert capture.dropped > 1000
     assert capture.packets > 10000
     assert capture.packets + capture.dropped == 60 * 483
+    assert capture.loss["kernel_ring"] == capture.dropped
+    assert (capture.loss["missed"], capture.loss["errors"]) == (None, None)  # the driver does not know
 
 
 @needs_samples

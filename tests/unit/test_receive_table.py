@@ -13,7 +13,6 @@ from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingS
 def status(packets: int, size: int, dropped: int | None, fill: int | None) -> Status:
     ring = RingStatus(fill_most=7, size=8191, dropped=0)
     worker = WorkerStatus(packets, flows=3, sequence_gaps=0, segmented=2, uncounted=1, ring=ring)
-    names = ("device_packets", "imissed", "ierrors", "rx_nombuf")
     port = PortStatus(
         name=CapturePort("ckpt0:cap0"),
         driver="net_ice",
@@ -22,9 +21,10 @@ def status(packets: int, size: int, dropped: int | None, fill: int | None) -> St
         bytes=size,
         rocev2=packets - 1,
         last_time=time.time_ns(),
-        dropped=dropped,
-        counters=dict.fromkeys(names),
-        extended={},
+        device_packets=packets,
+        loss={"dropped": dropped, "missed": None},
+        no_flow_control=True,
+        promiscuous=True,
         queues=(QueueStatus(fill, 4096),),
         workers=(worker, replace(worker, ring=None)),
     )

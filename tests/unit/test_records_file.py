@@ -59,6 +59,7 @@ CAPTURE = {
     "first_time": 10,
     "last_time": 20,
     "dropped": None,
+    "loss": {},
     "attributes": {},
     "tunnels": [],
 }

@@ -52,6 +52,7 @@ def captures() -> st.SearchStrategy[Capture]:
         dropped=optional,
         attributes=by_name,
         tunnels=st.lists(tunnels, max_size=2).map(tuple),
+        loss=st.dictionaries(names, optional, max_size=3),
     )
 
 
@@ -217,6 +218,7 @@ def change(path: str, value: object) -> str:
         ("flows.0.extra", 1, "flows.0: expected the keys"),
         ("captures.0.packets", 4, "cap0: the frames do not add up"),
         ("captures.0.dropped", "none", "captures.0.dropped: expected int"),
+        ("captures.0.loss", {"missed": -1}, "captures.0.loss.missed: expected a count, found -1"),
     ],
 )
 def test_what_is_wrong_is_named(path: str, value: object, message: str) -> None:
