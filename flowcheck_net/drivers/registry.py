@@ -21,8 +21,9 @@ BUILT_IN = {
     "ovs": "flowcheck_net.drivers.ovs:open_ovs",
     "p4rt": "flowcheck_net.drivers.p4runtime:open_p4runtime",
     "tc": "flowcheck_net.drivers.tc:open_tc",
+    "ssh": "flowcheck_net.drivers.ssh:open_ssh",
 }
-EXTRAS = {"p4rt": "p4"}
+EXTRAS = {"p4rt": "p4", "ssh": "vendor"}
 """Driver -> the extra of the package that has what it needs."""
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]

@@ -1,0 +1,73 @@
+"""May these steps be taken, by the sessions that are there and the platform's table? Asked before anything is sent."""
+
+from collections.abc import Sequence
+
+from flowcheck_net.errors import Rejected
+from flowcheck_net.ids import SwitchName
+from flowcheck_net.intent import Capabilities, Counted, Direction, MirrorSession, SessionLimit, Step, StepKind
+
+
+def refuse_impossible(
+    switch: SwitchName, steps: Sequence[Step], there: Sequence[MirrorSession], limits: Capabilities
+) -> None:
+    """Raise Rejected where a step cannot be taken once those before it are.
+
+    Args:
+        switch: for the message.
+        steps: in their order.
+        there: every session of the switch, foreign ones included, as they were read.
+        limits: of the platform.
+    """
+    now = list(there)
+    for number, step in enumerate(steps, 1):
+        problem = _created(step.session, now, limits) if step.kind is StepKind.CREATE else _deleted(step.session, now)
+        if problem:
+            raise Rejected(switch, f"step {number} ({step.kind} {step.session.name}): {problem}; nothing was sent")
+        if step.kind is StepKind.CREATE:
+            now.append(step.session)
+        else:
+            now.remove(step.session)
+
+
+def _deleted(session: MirrorSession, now: Sequence[MirrorSession]) -> str:
+    if session in now:
+        return ""
+    changed = any(s.name == session.name for s in now)
+    return "it is not as it was read, somebody has changed it" if changed else "it is not there"
+
+
+def _created(session: MirrorSession, now: Sequence[MirrorSession], limits: Capabilities) -> str:
+    if any(s.name == session.name for s in now):
+        return "it is there already"
+    if session.windows:
+        return f"platform {limits.platform} cannot mirror message windows"
+    if session.filters and not limits.filters:
+        return f"platform {limits.platform} has no filters"
+    if not 0 < len(session.sources) <= limits.max_sources_per_session:
+        return f"it has {len(session.sources)} sources, and 1 to {limits.max_sources_per_session} are possible"
+    if wrong := [s for s in session.sources if s.direction not in limits.directions]:
+        return f"platform {limits.platform} cannot mirror {wrong[0].direction} ({wrong[0].port})"
+    if session.destination in {s.port for s in session.sources}:
+        return f"{session.destination} is source and destination"
+    return _crowded(session, now, limits)
+
+
+def _crowded(session: MirrorSession, now: Sequence[MirrorSession], limits: Capabilities) -> str:
+    if len(now) >= limits.max_sessions:
+        names = ", ".join(sorted(s.name for s in now))
+        return f"the switch has {len(now)} sessions ({names}), which is all that platform {limits.platform} takes"
+    for limit in limits.session_limits:
+        # Which ports share a slice is the plan's to know.
+        if not limit.per_slice and _used([*now, session], limit) > limit.most:
+            return f"platform {limits.platform} takes {limit.most} counted by {limit.counts}"
+    return ""
+
+
+def _used(sessions: Sequence[MirrorSession], limit: SessionLimit) -> int:
+    if limit.counts is Counted.SESSIONS:
+        return len(sessions)
+    watched = [{s.direction for s in session.sources} for session in sessions]
+    if limit.counts is Counted.DIRECTIONS:
+        return sum(len(directions) for directions in watched)
+    wanted = Direction.RX if limit.counts is Counted.RX else Direction.TX
+    return sum(wanted in directions for directions in watched)

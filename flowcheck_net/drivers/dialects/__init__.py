@@ -1,0 +1,1 @@
+"""What each command-line platform says and understands, as data and pure functions. No I/O here."""

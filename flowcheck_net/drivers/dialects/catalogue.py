@@ -1,0 +1,21 @@
+"""Which dialect a platform has: a fixed map, loaded only when asked for."""
+
+import importlib
+from typing import Any, cast
+
+from flowcheck_net.drivers.dialects.base import Dialect
+
+DIALECTS = {
+    "eos": "flowcheck_net.drivers.dialects.eos:EOS",
+}
+"""Name -> ``module:object``. A platform has the dialect of its own name, or the first that its name begins with."""
+
+
+def dialect_of(platform: str) -> Dialect[Any]:
+    """The dialect for a platform such as ``eos`` or ``eos-7060``; raises KeyError with the names there are."""
+    fitting = [name for name in DIALECTS if platform == name or platform.startswith(f"{name}-")]
+    name = max(fitting, key=len, default="")
+    if not name:
+        raise KeyError(f"no command-line dialect for {platform!r}; there are {', '.join(sorted(DIALECTS))}")
+    module, _, attribute = DIALECTS[name].partition(":")
+    return cast("Dialect[Any]", getattr(importlib.import_module(module), attribute))
