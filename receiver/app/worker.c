@@ -8,8 +8,6 @@
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 
-#define AHEAD 4 // packets whose headers are fetched before they are looked at
-
 void worker_fill(struct worker *worker)
 {
 	struct exchange *exchange = worker->exchange;
@@ -45,28 +43,22 @@ void worker_fill(struct worker *worker)
 
 static inline void count(struct worker *worker, struct rte_mbuf **mbufs, uint16_t packets)
 {
-	uint64_t time = poll_now(), uncounted = 0, segmented = 0;
+	uint64_t time = poll_now(), segmented = 0;
+	struct fck_input frames[POLL_BURST];
 
-	for (uint16_t i = 0; i < packets && i < AHEAD; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 	for (uint16_t i = 0; i < packets; i++) {
 		const struct rte_mbuf *mbuf = mbufs[i];
 
-		if (i + AHEAD < packets)
-			rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + AHEAD], void *));
+		frames[i].data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+		rte_prefetch0(frames[i].data);
+		frames[i].time_ns = poll_time_of(&worker->time, mbuf, time);
+		frames[i].captured = mbuf->data_len;
+		frames[i].original = mbuf->pkt_len;
 		segmented += mbuf->nb_segs > 1;
-		uncounted += fck_frame(
-			worker->core,
-			0,
-			poll_time_of(&worker->time, mbuf, time),
-			rte_pktmbuf_mtod(mbuf, const uint8_t *),
-			mbuf->data_len,
-			mbuf->pkt_len
-		) != 0;
 	}
-	rte_pktmbuf_free_bulk(mbufs, packets);
-	poll_add(&worker->uncounted, uncounted);
+	poll_add(&worker->uncounted, (uint64_t)fck_frames(worker->core, 0, frames, packets));
 	poll_add(&worker->segmented, segmented);
+	rte_pktmbuf_free_bulk(mbufs, packets);
 }
 
 static inline uint16_t take(const struct worker *worker, struct rte_mbuf **mbufs)

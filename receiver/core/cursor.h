@@ -62,6 +62,11 @@ static inline uint32_t fck_be32(const uint8_t *bytes)
 	return (uint32_t)bytes[0] << 24 | fck_be24(bytes + 1);
 }
 
+static inline uint64_t fck_be64(const uint8_t *bytes)
+{
+	return (uint64_t)fck_be32(bytes) << 32 | fck_be32(bytes + 4);
+}
+
 static inline uint32_t fck_le32(const uint8_t *bytes)
 {
 	return (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 | bytes[0];

@@ -39,6 +39,14 @@ struct fck_config {
 	uint8_t tunnels_elsewhere; // 1: tunnels and their sequence numbers are counted before the frames are spread (spread.h)
 };
 
+// A frame for fck_frames().
+struct fck_input {
+	const uint8_t *data;
+	uint64_t time_ns;
+	uint32_t captured;
+	uint32_t original;
+};
+
 // What a frame was, the mirrored one inside where the frame is a tunnel's. Every frame is counted under exactly one.
 enum fck_frame_kind {
 	FCK_FRAME_ROCEV2,                // UDP 4791 with a complete BTH
@@ -235,6 +243,9 @@ int fck_capture_add(struct fck_core *core, const char *name);
 int fck_frame(
 	struct fck_core *core, uint32_t capture, uint64_t time_ns, const uint8_t *data, uint32_t captured, uint32_t original
 );
+// The same for frames that came together, which costs less a frame. Returns how many of them had no memory for their place
+// (all are counted); -EINVAL: no such capture.
+int64_t fck_frames(struct fck_core *core, uint32_t capture, const struct fck_input *frames, uint32_t count);
 // A frame of a link type other than Ethernet: counted, not opened.
 int fck_frame_foreign(struct fck_core *core, uint32_t capture, uint64_t time_ns, uint32_t original);
 

@@ -96,17 +96,14 @@ static int make_gaps(struct fck_flow_state *flow)
 	return 0;
 }
 
-struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at)
+struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at, uint64_t packets)
 {
 	const struct fck_piece *piece = &flow->pieces.items[at];
-	int64_t last = piece->end == FCK_OPEN ? piece->last : piece->end;
 
-	if (at + 1 < flow->pieces.count && last >= piece[1].start)
-		last = piece[1].start - 1; // the RETH length contradicts what follows
 	return (struct fck_message){
 		.position = piece->start,
 		.bytes = piece->bytes,
-		.packets = fck_ranges_covered(&flow->sequence.seen, piece->start, last),
+		.packets = packets,
 		.expected_packets = piece->expected,
 		.immediate = piece->immediate,
 		.ll_flag = piece->ll_flag,
@@ -116,6 +113,17 @@ struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at
 		.first_psn = psn_of(piece->start),
 		.opcode = piece->opcode,
 	};
+}
+
+// How many packets were seen of the piece at index `at`.
+static uint64_t packets_of(const struct fck_flow_state *flow, uint64_t at)
+{
+	const struct fck_piece *piece = &flow->pieces.items[at];
+	int64_t last = piece->end == FCK_OPEN ? piece->last : piece->end;
+
+	if (at + 1 < flow->pieces.count && last >= piece[1].start)
+		last = piece[1].start - 1; // the RETH length contradicts what follows
+	return fck_ranges_covered(&flow->sequence.seen, piece->start, last);
 }
 
 static int make_messages(struct fck_flow_state *flow)
@@ -131,7 +139,7 @@ static int make_messages(struct fck_flow_state *flow)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < flow->pieces.count; i++)
 		if (flow->pieces.items[i].packet_class == FCK_CLASS_WRITE)
-			flow->results.messages[flow->results.messages_count++] = fck_message_of(flow, i);
+			flow->results.messages[flow->results.messages_count++] = fck_message_of(flow, i, packets_of(flow, i));
 	return 0;
 }
 
@@ -147,6 +155,7 @@ int fck_results_make(struct fck_flow_state *flow)
 {
 	int rc;
 
+	fck_flow_settle(flow);
 	fck_results_free(&flow->results);
 	rc = make_missing(flow);
 	if (rc == 0)

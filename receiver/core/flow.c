@@ -7,43 +7,21 @@
 
 #define FIRST_SLOTS 64
 #define SPAN_LARGEST ((1u << 23) - 1) // half the PSN space: more cannot be told from a step back
-// Fractions of the golden ratio, of the root of 2 and of pi, in 64 bits and odd.
-#define ODD_1 0x9e3779b97f4a7c15u
-#define ODD_2 0x6a09e667f3bcc909u
-#define ODD_3 0x243f6a8885a308d3u
-
-// Both halves of the product: every bit of it hangs on all bits of both.
-static uint64_t fold(uint64_t a, uint64_t b)
-{
-	__extension__ typedef unsigned __int128 wide;
-	wide product = (wide)a * b;
-
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint32_t hash_key(const struct fck_key *key)
-{
-	uint64_t a[2], b[2], rest = (uint64_t)key->where << 32 | key->dest_qp;
-
-	memcpy(a, key->source, sizeof(a));
-	memcpy(b, key->destination, sizeof(b));
-	return (uint32_t)fold(fold(a[0] ^ ODD_1, b[0] ^ ODD_2) ^ fold(a[1] ^ ODD_3, b[1] ^ ODD_1) ^ rest, ODD_2);
-}
 
 static void put(struct fck_flow_table *table, struct fck_flow_state *flow)
 {
 	uint32_t at = flow->hash & (table->slot_count - 1);
 
-	while (table->slots[at] != NULL)
+	while (table->slots[at].flow != NULL)
 		at = (at + 1) & (table->slot_count - 1);
-	table->slots[at] = flow;
+	table->slots[at] = (struct fck_flow_slot){flow, flow->hash};
 }
 
 // Keeps the table at most half full. -ENOMEM.
 static int grow(struct fck_flow_table *table)
 {
 	uint32_t wanted = table->slot_count == 0 ? FIRST_SLOTS : table->slot_count * 2;
-	struct fck_flow_state **slots;
+	struct fck_flow_slot *slots;
 
 	if (table->count < table->slot_count / 2)
 		return 0;
@@ -60,25 +38,23 @@ static int grow(struct fck_flow_table *table)
 	return 0;
 }
 
-struct fck_flow_state *fck_flow_find(struct fck_flow_table *table, const struct fck_key *key)
+struct fck_flow_state *fck_flow_find(struct fck_flow_table *table, const struct fck_key *key, uint32_t hash)
 {
-	struct fck_flow_state *flow;
-	uint32_t hash;
+	const struct fck_flow_slot *slot;
 
 	if (table->count == 0)
 		return NULL;
-	hash = hash_key(key);
-	for (uint32_t at = hash & (table->slot_count - 1); (flow = table->slots[at]) != NULL;
+	for (uint32_t at = hash & (table->slot_count - 1); (slot = &table->slots[at])->flow != NULL;
 	     at = (at + 1) & (table->slot_count - 1)) {
-		if (flow->hash == hash && fck_same_key(&flow->key, key)) {
-			table->latest = flow;
-			return flow;
+		if (slot->hash == hash && fck_same_key(&slot->flow->key, key)) {
+			table->latest = slot->flow;
+			return slot->flow;
 		}
 	}
 	return NULL;
 }
 
-struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct fck_key *key)
+struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct fck_key *key, uint32_t hash)
 {
 	struct fck_flow_state *flow;
 
@@ -86,11 +62,12 @@ struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct 
 		return NULL;
 	if (fck_reserve((void **)&table->flows, &table->room, table->count, sizeof(*table->flows)) != 0)
 		return NULL;
-	flow = calloc(1, sizeof(*flow));
+	flow = aligned_alloc(FCK_CACHE_LINE, (sizeof(*flow) + FCK_CACHE_LINE - 1) / FCK_CACHE_LINE * FCK_CACHE_LINE);
 	if (flow == NULL)
 		return NULL;
+	*flow = (struct fck_flow_state){.front.opcode = FCK_NO_FRONT};
 	flow->key = *key;
-	flow->hash = hash_key(key);
+	flow->hash = hash;
 	table->flows[table->count++] = flow;
 	table->latest = flow;
 	put(table, flow);
@@ -150,7 +127,49 @@ static uint32_t span_of(struct fck_flow_state *flow, const struct fck_packet *pa
 	return 1;
 }
 
-int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window)
+void fck_flow_settle(struct fck_flow_state *flow)
+{
+	uint64_t packets = fck_flow_unsettled(flow), at = flow->pieces.count - 1;
+	struct fck_piece *piece;
+
+	flow->front.opcode = FCK_NO_FRONT;
+	if (packets == 0)
+		return;
+	piece = &flow->pieces.items[at];
+	flow->packets[piece->packet_class] += packets;
+	flow->sequence.seen.items[flow->sequence.seen.count - 1].last = piece->last = flow->sequence.highest;
+	piece->last_time = flow->front.time;
+	fck_piece_add_icrc(piece, flow->front.icrc);
+	flow->pieces.current = at;
+	if (at < flow->pieces.settled)
+		flow->pieces.settled = at;
+}
+
+// Opens the short way where the flow's highest packet is in the middle of a message, and nothing is undecided. (Where the
+// span of a read is, the highest packet is that read.)
+static void open_front(struct fck_flow_state *flow)
+{
+	int64_t highest = flow->sequence.highest;
+	const struct fck_piece *piece;
+
+	if (flow->pieces.count == 0 || fck_in_run(&flow->sequence.run))
+		return;
+	piece = &flow->pieces.items[flow->pieces.count - 1];
+	if (piece->last != highest || !fck_piece_covers(piece, highest + 1, piece->packet_class))
+		return;
+	if (piece->packet_class != FCK_CLASS_WRITE && piece->packet_class != FCK_CLASS_SEND)
+		return;
+	flow->front = (struct fck_front){
+		.opcode = fck_middle_of(piece->opcode, piece->packet_class),
+		.until = piece->end == FCK_OPEN ? INT64_MAX : piece->end,
+		.time = piece->last_time,
+		.from = highest,
+	};
+}
+
+static int add_request(
+	struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window
+)
 {
 	bool full = packet->info.part == FCK_PART_FIRST || packet->info.part == FCK_PART_MIDDLE;
 	struct fck_sighting sighting = {.time = time, .icrc = packet->icrc, .has_icrc = packet->has_icrc};
@@ -158,10 +177,6 @@ int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet
 	bool front;
 	int rc;
 
-	flow->packets[packet->info.packet_class]++;
-	flow->truncated += packet->truncated;
-	if (!packet->info.request)
-		return 0;
 	if (full && fck_is_mtu(packet->length))
 		flow->mtu = mtu = packet->length;
 	sighting.position = fck_sequence_place(&flow->sequence, packet->psn);
@@ -177,4 +192,19 @@ int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet
 		return rc;
 	flow->bytes += packet->length;
 	return fck_pieces_add(&flow->pieces, &flow->sequence.seen, sighting.position, time, mtu, packet);
+}
+
+int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window)
+{
+	int rc;
+
+	flow->packets[packet->info.packet_class]++;
+	flow->truncated += packet->truncated;
+	if (!packet->info.request)
+		return 0;
+	fck_flow_settle(flow);
+	rc = add_request(flow, packet, time, window);
+	if (rc == 0)
+		open_front(flow);
+	return rc;
 }

@@ -66,11 +66,7 @@ static void stretch_times(struct fck_piece *piece, uint64_t first_time, uint64_t
 // Opcode of the lowest packet of what is left of a cut piece: its Last when that is all, else Middle.
 static uint8_t opcode_of_rest(const struct fck_piece *rest)
 {
-	uint8_t transport = rest->opcode & 0xe0;
-
-	if (rest->start == rest->end)
-		return rest->last_opcode;
-	return transport | (rest->packet_class == FCK_CLASS_WRITE ? 7 : 1);
+	return rest->start == rest->end ? rest->last_opcode : fck_middle_of(rest->opcode, rest->packet_class);
 }
 
 // Cuts the piece at `at` so that what it has above `position` becomes a piece of its own, without head.

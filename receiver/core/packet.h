@@ -101,6 +101,12 @@ void fck_refine(struct fck_packet *packet, const uint8_t *extension);
 // The flag of the LL line that the payload begins with; -1: it does not, or too little of it was captured.
 int64_t fck_ll_flag(const struct fck_packet *packet);
 
+// The opcode of Middle packets of the message that a packet of class WRITE or SEND belongs to.
+static inline uint8_t fck_middle_of(uint8_t opcode, uint8_t packet_class)
+{
+	return (uint8_t)((opcode & 0xe0) | (packet_class == FCK_CLASS_WRITE ? 7 : 1));
+}
+
 #define FCK_RC_OPCODES 24
 extern const struct fck_opcode fck_reliable[FCK_RC_OPCODES];
 const struct fck_opcode *fck_opcode_other(uint8_t opcode);

@@ -28,9 +28,14 @@ static inline void fck_plain_address4(const uint8_t *ip, uint8_t *address)
 	memcpy(address + 8, &halves[1], 8);
 }
 
+// Not through the halves of the union, for the same reason.
 static inline uint32_t fck_plain_where(uint16_t capture, uint16_t family)
 {
-	return ((struct fck_key){.capture = capture, .family = family}).where;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return (uint32_t)family << 16 | capture;
+#else
+	return (uint32_t)capture << 16 | family;
+#endif
 }
 
 static inline void fck_plain_key4(const uint8_t *ip, uint16_t capture, struct fck_key *key)
@@ -53,64 +58,98 @@ static inline const uint8_t *fck_plain_ip(
 )
 {
 	const uint8_t *ip = data + FCK_PLAIN_IP;
-	uint16_t ethertype;
+	uint64_t head;
 
 	if (captured < FCK_PLAIN_UDP4 + FCK_PLAIN_LEAST || data[0] & 1)
 		return NULL;
-	ethertype = fck_be16(data + 12);
-	if (ethertype == 0x0800 && ip[0] == 0x45 && ip[9] == 17 && (fck_be16(ip + 6) & 0x3fff) == 0) {
-		*length = fck_be16(ip + 2) - 20u;
-		*traffic_class = ip[1];
+	head = fck_be64(data + FCK_PLAIN_IP - 2); // the ethertype and what the IP header begins with
+	if (head >> 40 == 0x080045 && (fck_be32(ip + 6) & 0x3fff00ff) == 17) { // neither a fragment nor anything but UDP
+		*length = (uint32_t)(head >> 16 & 0xffff) - 20u;
+		*traffic_class = (uint8_t)(head >> 32);
 		fck_plain_key4(ip, capture, key);
 		return data + FCK_PLAIN_UDP4;
 	}
-	if (ethertype == 0x86dd && ip[0] >> 4 == 6 && ip[6] == 17 && captured >= FCK_PLAIN_UDP6 + FCK_PLAIN_LEAST) {
+	if (head >> 44 == 0x86dd6 && ip[6] == 17 && captured >= FCK_PLAIN_UDP6 + FCK_PLAIN_LEAST) {
 		*length = fck_be16(ip + 4);
-		*traffic_class = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
+		*traffic_class = (uint8_t)(head >> 36);
 		fck_plain_key6(ip, capture, key);
 		return data + FCK_PLAIN_UDP6;
 	}
 	return NULL;
 }
 
-// False: not plain, `packet` is undefined. True: `packet` is what fck_parse() makes of an FCK_FRAME_ROCEV2, and its key is whole.
-static inline bool fck_parse_plain(
-	const struct fck_config *config, const uint8_t *data, uint32_t captured, uint16_t capture, struct fck_packet *packet
+// What the headers up to the BTH say, where nothing but the opcode's own headers can make a frame another one than plain.
+struct fck_plain {
+	const uint8_t *udp;
+	uint32_t length; // of the UDP datagram; the BTH and an ICRC are in it
+	uint32_t behind; // of it, bytes behind the payload
+	uint32_t psn;
+	uint8_t opcode;
+};
+
+// False: not plain, `plain` and `key` are undefined. For where no DSCP marks trimmed packets.
+static inline bool fck_plain_head(
+	const uint8_t *data, uint32_t captured, uint16_t capture, struct fck_plain *plain, struct fck_key *key
 )
 {
-	uint32_t length, headers, behind;
 	uint8_t traffic_class;
-	const uint8_t *udp = fck_plain_ip(data, captured, capture, &length, &traffic_class, &packet->key), *bth;
+	const uint8_t *udp = fck_plain_ip(data, captured, capture, &plain->length, &traffic_class, key);
+	uint32_t ports, bth;
 
-	if (udp == NULL || fck_be16(udp + 2) != 4791 || fck_be16(udp + 4) != length)
+	if (udp == NULL)
 		return false;
-	if (length > captured - (uint32_t)(udp - data) || (traffic_class & 3) == 3 || config->trimmed_dscp != 0)
+	ports = fck_be32(udp + 2); // the destination port and the length
+	if (ports != (4791u << 16 | plain->length) || plain->length > captured - (uint32_t)(udp - data))
 		return false;
-	bth = udp + FCK_PLAIN_BTH;
-	packet->info = *fck_opcode_lookup(bth[0]);
-	packet->key.dest_qp = fck_be24(bth + 5);
+	bth = fck_be32(udp + FCK_PLAIN_BTH);
+	plain->udp = udp;
+	plain->opcode = (uint8_t)(bth >> 24);
+	plain->behind = (bth >> 20 & 3) + FCK_ICRC_SIZE;
+	key->dest_qp = fck_be32(udp + FCK_PLAIN_BTH + 4) & 0xffffff;
+	plain->psn = fck_be32(udp + FCK_PLAIN_BTH + 8) & FCK_PSN_MASK;
+	return (traffic_class & 3) != 3 && (bth >> 16 & 0x0f) == 0 && key->dest_qp != 1 &&
+	       plain->length >= FCK_PLAIN_BTH + FCK_BTH_SIZE + plain->behind;
+}
+
+// False: too short for the opcode's headers. True: `packet`, whose key is there, is what fck_parse() makes of the frame.
+static inline bool fck_plain_rest(const uint8_t *data, const struct fck_plain *plain, struct fck_packet *packet)
+{
+	const uint8_t *udp = plain->udp;
+	uint32_t headers;
+
+	packet->info = *fck_opcode_lookup(plain->opcode);
 	headers = FCK_PLAIN_BTH + FCK_BTH_SIZE + packet->info.extension;
-	behind = (bth[1] >> 4 & 3) + FCK_ICRC_SIZE;
-	if ((bth[1] & 0x0f) != 0 || packet->key.dest_qp == 1 || length < headers + behind)
+	if (plain->length < headers + plain->behind)
 		return false;
 	packet->attributes = 0;
-	packet->opcode = bth[0];
+	packet->opcode = plain->opcode;
 	packet->truncated = packet->has_reth = false;
 	packet->has_icrc = true;
-	packet->psn = fck_be24(bth + 9);
-	packet->length = packet->payload_captured = length - headers - behind;
-	packet->icrc_at = udp + length - FCK_ICRC_SIZE;
+	packet->psn = plain->psn;
+	packet->length = packet->payload_captured = plain->length - headers - plain->behind;
+	packet->icrc_at = udp + plain->length - FCK_ICRC_SIZE;
 	packet->icrc = fck_be32(packet->icrc_at);
 	packet->immediate = -1;
 	packet->ip = data + FCK_PLAIN_IP;
-	packet->bth = bth;
+	packet->bth = udp + FCK_PLAIN_BTH;
 	packet->payload = udp + headers;
 	packet->outer_count = 0;
 	packet->reth_length = 0;
 	packet->address = 0;
 	if (packet->info.extension > 0)
-		fck_refine(packet, bth + FCK_BTH_SIZE);
+		fck_refine(packet, packet->bth + FCK_BTH_SIZE);
 	return true;
+}
+
+// Both. False: not plain, `packet` is undefined. True: `packet` is what fck_parse() makes of an FCK_FRAME_ROCEV2, its key whole.
+static inline bool fck_parse_plain(
+	const struct fck_config *config, const uint8_t *data, uint32_t captured, uint16_t capture, struct fck_packet *packet
+)
+{
+	struct fck_plain plain;
+
+	return config->trimmed_dscp == 0 && fck_plain_head(data, captured, capture, &plain, &packet->key) &&
+	       fck_plain_rest(data, &plain, packet);
 }
 
 #endif

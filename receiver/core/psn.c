@@ -59,6 +59,18 @@ bool fck_ranges_hold(const struct fck_ranges *ranges, int64_t first, int64_t las
 	return at < ranges->count && ranges->items[at].first <= first && ranges->items[at].last >= last;
 }
 
+bool fck_ranges_hold_near(const struct fck_ranges *ranges, int64_t first, int64_t last, uint64_t *near)
+{
+	uint64_t at = *near;
+
+	if (at + 1 < ranges->count && ranges->items[at].last < first)
+		at++;
+	if (at >= ranges->count || ranges->items[at].first > first || ranges->items[at].last < first)
+		at = find(ranges, first);
+	*near = at;
+	return at < ranges->count && ranges->items[at].first <= first && ranges->items[at].last >= last;
+}
+
 uint64_t fck_ranges_covered(const struct fck_ranges *ranges, int64_t first, int64_t last)
 {
 	uint64_t covered = 0;

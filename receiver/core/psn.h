@@ -45,6 +45,7 @@ struct fck_tally {
 
 struct fck_sequence {
 	int64_t highest;
+	struct fck_recent *recent; // FCK_RECENT of them; NULL before the first packet
 	struct fck_ranges seen;
 	struct fck_ranges jumps; // sorted since each begins behind the highest position of its time
 	struct fck_repeat *repeats;
@@ -52,7 +53,6 @@ struct fck_sequence {
 	uint64_t repeats_room;
 	struct fck_run run;
 	struct fck_tally tally;
-	struct fck_recent *recent; // FCK_RECENT of them; NULL before the first packet
 };
 
 struct fck_sighting {
@@ -83,13 +83,6 @@ static inline void fck_remember(struct fck_sequence *sequence, const struct fck_
 	slot->has_icrc = sighting->has_icrc;
 }
 
-// Adds the position behind the highest one of a sequence that has begun and is in no run.
-static inline void fck_sequence_next(struct fck_sequence *sequence, const struct fck_sighting *sighting)
-{
-	sequence->seen.items[sequence->seen.count - 1].last = sequence->highest = sighting->position;
-	fck_remember(sequence, sighting);
-}
-
 void fck_sequence_free(struct fck_sequence *sequence);
 // Position of a PSN; the first one of a sequence is its own position.
 int64_t fck_sequence_place(const struct fck_sequence *sequence, uint32_t psn);
@@ -102,6 +95,8 @@ struct fck_tally fck_sequence_tally(const struct fck_sequence *sequence);
 
 // Were all positions from `first` to `last` seen?
 bool fck_ranges_hold(const struct fck_ranges *ranges, int64_t first, int64_t last);
+// The same for one who asks in growing order: `*near` is where the answer before was found, 0 at the beginning.
+bool fck_ranges_hold_near(const struct fck_ranges *ranges, int64_t first, int64_t last, uint64_t *near);
 // How many positions from `first` to `last` were seen.
 uint64_t fck_ranges_covered(const struct fck_ranges *ranges, int64_t first, int64_t last);
 // The nearest position seen above / below; there must be one.

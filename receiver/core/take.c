@@ -8,7 +8,7 @@
 
 #define TIDY_LEAST 64 // fewer are not worth a walk over all
 
-static bool finished(const struct fck_flow_state *flow, uint64_t at)
+static bool finished(const struct fck_flow_state *flow, uint64_t at, uint64_t *near)
 {
 	const struct fck_piece *piece = &flow->pieces.items[at];
 
@@ -16,7 +16,7 @@ static bool finished(const struct fck_flow_state *flow, uint64_t at)
 		return false;
 	if (at + 1 < flow->pieces.count && piece[1].start <= piece->end)
 		return false; // the RETH length contradicts what follows
-	return fck_ranges_hold(&flow->sequence.seen, piece->start, piece->end);
+	return fck_ranges_hold_near(&flow->sequence.seen, piece->start, piece->end, near);
 }
 
 static bool joins(const struct fck_flow_state *flow, const struct fck_piece *before, const struct fck_piece *piece)
@@ -50,17 +50,18 @@ static void tidy(struct fck_flow_state *flow)
 uint64_t fck_messages_take(struct fck_flow_state *flow, struct fck_message *out, uint64_t room)
 {
 	struct fck_pieces *pieces = &flow->pieces;
-	uint64_t count = 0;
+	uint64_t count = 0, near = 0;
 
+	fck_flow_settle(flow);
 	for (; pieces->settled < pieces->count; pieces->settled++) {
 		struct fck_piece *piece = &pieces->items[pieces->settled];
 
-		if (piece->packet_class == FCK_PIECE_TAKEN || !finished(flow, pieces->settled))
+		if (piece->packet_class == FCK_PIECE_TAKEN || !finished(flow, pieces->settled, &near))
 			continue;
 		if (piece->packet_class == FCK_CLASS_WRITE) {
 			if (count == room)
 				break;
-			out[count++] = fck_message_of(flow, pieces->settled);
+			out[count++] = fck_message_of(flow, pieces->settled, (uint64_t)(piece->end - piece->start) + 1);
 		}
 		piece->packet_class = FCK_PIECE_TAKEN;
 		pieces->taken++;

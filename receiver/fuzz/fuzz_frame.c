@@ -2,15 +2,19 @@
 //
 // Fuzz target: the input is a row of frames, each with a head of four bytes: captured length (2, little-endian), how many
 // bytes longer the frame was on the wire, and microseconds since the frame before. Whatever comes, the counters add up
-// and the results are well formed; reading beyond a frame is for the address sanitizer to find.
+// and the results are well formed; reading beyond a frame is for the address sanitizer to find. A core that sends all
+// frames the long way, and one that gets them in one burst, must tell the same.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core.h"
 #include "fck.h"
+#include "../tests/same.h"
 
 #define HEAD 4
 #define MAX_FLOWS 8
+#define BURST 256
 
 static void require(int condition)
 {
@@ -150,6 +154,23 @@ static void check_taker(struct fck_core *core, struct fck_core *taker, const uin
 	}
 }
 
+static struct fck_core *make(const struct fck_config *config)
+{
+	struct fck_core *core;
+
+	require(fck_new(config, &core) == 0 && fck_capture_add(core, "fuzz") == 0);
+	return core;
+}
+
+// Hands over the frames that wait, and frees them.
+static void flush(struct fck_core *core, struct fck_input *frames, uint32_t *waiting)
+{
+	require(fck_frames(core, 0, frames, *waiting) == 0);
+	for (uint32_t i = 0; i < *waiting; i++)
+		free((void *)frames[i].data);
+	*waiting = 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	// The first byte chooses: most inputs are to reach the flows, so the ICRC is checked in few.
@@ -159,11 +180,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.trimmed_dscp = 63,
 		.check_icrc = size > 0 && data[0] == 0x3e, // frames of 62 bytes, such as an acknowledge over IPv4
 	};
-	struct fck_core *core, *taker;
+	struct fck_core *core = make(&config), *taker = make(&config), *burst = make(&config), *general = make(&config);
 	uint64_t now = 0, taken[MAX_FLOWS] = {0};
+	struct fck_input frames[BURST];
+	uint32_t waiting = 0;
 
-	require(fck_new(&config, &core) == 0 && fck_new(&config, &taker) == 0);
-	require(fck_capture_add(core, "fuzz") == 0 && fck_capture_add(taker, "fuzz") == 0);
+	general->general = true;
 	while (size >= HEAD) {
 		uint32_t captured = (uint32_t)data[0] | (uint32_t)data[1] << 8, longer = data[2];
 		uint8_t *exact;
@@ -177,14 +199,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(exact, data, captured);
 		require(fck_frame(core, 0, now, exact, captured, captured + longer) == 0);
 		require(fck_frame(taker, 0, now, exact, captured, captured + longer) == 0);
+		require(fck_frame(general, 0, now, exact, captured, captured + longer) == 0);
 		take(taker, taken);
-		free(exact);
+		frames[waiting++] = (struct fck_input){exact, now, captured, captured + longer};
+		if (waiting == BURST)
+			flush(burst, frames, &waiting);
 		data += captured;
 		size -= captured;
 	}
+	flush(burst, frames, &waiting);
+	same_so_far(burst, general);
+	same_at_the_end(burst, general);
+	same_at_the_end(core, general);
 	check(core);
 	check_taker(core, taker, taken);
 	fck_free(core);
 	fck_free(taker);
+	fck_free(burst);
+	fck_free(general);
 	return 0;
 }
