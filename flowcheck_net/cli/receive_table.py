@@ -41,9 +41,8 @@ def live_table() -> "Iterator[Callable[[Status], None]]":
 def _say_start(status: "Status") -> None:
     """For scripts, which wait for it before they send."""
     if status.event == "started":
-        click.echo(
-            f"receiving: {', '.join(f'{port.name} ({port.driver}{_spread(port)})' for port in status.ports)}", err=True
-        )
+        ports = ", ".join(f"{port.name} ({port.driver}{_spread(port)})" for port in status.ports)
+        click.echo(f"receiving: {ports}; dpdk-telemetry.py -f {status.runtime.name}", err=True)
 
 
 def _spread(port: "PortStatus") -> str:
@@ -56,7 +55,9 @@ def _since(before: "tuple[float, Status] | None", now: float) -> "tuple[Status |
 
 def status_table(status: "Status", before: "Status | None", seconds: float) -> "Table":
     """One line a port; rates since the status before."""
-    shown = table("receiving; Ctrl-C ends with records", "capture port", *_NUMBERS, numbers=_NUMBERS)
+    shown = table(
+        f"{status.runtime.name} receives; Ctrl-C ends with records", "capture port", *_NUMBERS, numbers=_NUMBERS
+    )
     for number, port in enumerate(status.ports):
         shown.add_row(*_row(port, before.ports[number] if before else None, seconds))
     return shown

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -94,6 +95,8 @@ class Receiver:
         self._process.kill()
         self._process.wait()
         self._output.close()
+        if "runtime" in self._last:  # DPDK leaves it behind
+            shutil.rmtree(self._last["runtime"], ignore_errors=True)
 
     @property
     def pid(self) -> int:

@@ -83,7 +83,6 @@ def eal_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
     return (
         *_memory_words(plan, free_mb),
         *(() if physical else ("--no-pci",)),
-        "--no-telemetry",
         *("--file-prefix", f"flowcheck{os.getpid()}"),
         *("--lcores", _cores(sum(map(_lcores, plan.ports)))),
         *devices,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from flowcheck_net.ids import CapturePort
@@ -86,6 +87,8 @@ class Status:
 
     event: str
     """``started``, ``status``, ``stopped``."""
+    runtime: Path
+    """DPDK's folder of this receiver, with the socket of its telemetry."""
     ports: tuple[PortStatus, ...]
 
 
@@ -101,7 +104,7 @@ def said(line: bytes) -> dict[str, Any] | None:
 def status_of(names: Sequence[CapturePort], found: dict[str, Any]) -> Status:
     """A status; ``names`` are those of its ports in their order."""
     ports = zip(names, found["ports"], strict=True)
-    return Status(found["event"], tuple(_port_status(name, port) for name, port in ports))
+    return Status(found["event"], Path(found["runtime"]), tuple(_port_status(name, port) for name, port in ports))
 
 
 def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:

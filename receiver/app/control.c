@@ -13,6 +13,8 @@
 
 #define WAIT_US 20
 
+pthread_mutex_t control_lock = PTHREAD_MUTEX_INITIALIZER;
+
 // net_pcap gives the time of the file, in microseconds since 1970. What other drivers write is in units of their own: only what
 // a dealer noted is taken from there.
 static bool use_noted_time(struct poll_time *time, const char *driver, bool dealt)
@@ -135,6 +137,27 @@ bool control_start(struct control *control)
 	return true;
 }
 
+struct control_total control_total(const struct control *control, uint32_t port)
+{
+	const struct dealer *dealer = &control->dealers[port];
+	struct control_total total = {.queue_fill_most = dealer->lane_count > 0 ? dealer->fill_most : -1, .ring_fill_most = -1};
+
+	for (uint32_t i = control->first_worker[port]; i < control->first_worker[port + 1]; i++) {
+		const struct worker *worker = &control->workers[i];
+		const struct fck_capture *capture = &worker->exchange->capture;
+
+		total.packets += capture->packets;
+		total.bytes += capture->bytes;
+		total.rocev2 += capture->frames[FCK_FRAME_ROCEV2];
+		total.flows += worker->exchange->known_flows;
+		total.last_time = RTE_MAX(total.last_time, capture->last_time);
+		total.queue_fill_most = RTE_MAX(total.queue_fill_most, worker->fill_most);
+	}
+	for (uint32_t i = 0; i < dealer->lane_count; i++)
+		total.ring_fill_most = RTE_MAX(total.ring_fill_most, dealer->lanes[i].fill_most);
+	return total;
+}
+
 static void ask(struct worker *worker, bool runs)
 {
 	if (!runs) {
@@ -199,6 +222,7 @@ void control_free(struct control *control)
 	for (uint32_t i = 0; i < control->worker_count; i++) {
 		free(control->workers[i].exchange);
 		fck_free(control->workers[i].core);
+		book_free(&control->workers[i].book);
 	}
 	for (uint32_t i = 0; i < control->config->port_count; i++)
 		deal_free(&control->dealers[i]);

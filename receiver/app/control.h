@@ -4,6 +4,7 @@
 #ifndef RECEIVER_CONTROL_H
 #define RECEIVER_CONTROL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "config.h"
@@ -23,6 +24,22 @@ struct control {
 	struct dealer dealers[CONFIG_PORTS];     // of each port; without lanes where its workers poll queues themselves
 	struct spool spool;
 };
+
+// Held by the control thread but while it waits, so that others may look at what it knows.
+extern pthread_mutex_t control_lock;
+
+// What a port received, as far as its workers have told.
+struct control_total {
+	uint64_t packets;
+	uint64_t bytes;
+	uint64_t rocev2;
+	uint64_t flows;
+	uint64_t last_time;
+	int64_t queue_fill_most; // of the fullest queue; -1: unknown
+	int64_t ring_fill_most;  // of the fullest ring; -1: there is none
+};
+
+struct control_total control_total(const struct control *control, uint32_t port);
 
 // Chain of a port's dealer in the spool, behind those of the workers.
 static inline uint32_t control_dealer_chain(const struct control *control, uint32_t port)

@@ -15,6 +15,7 @@
 #include "control.h"
 #include "say.h"
 #include "status.h"
+#include "telemetry.h"
 
 #define MS_PER_S 1000
 #define NS_PER_MS 1000000
@@ -28,9 +29,11 @@ static bool told_to_stop(const sigset_t *signals, uint32_t interval_ms)
 	struct timespec time = {.tv_sec = interval_ms / MS_PER_S, .tv_nsec = (long)(interval_ms % MS_PER_S) * NS_PER_MS};
 	int found;
 
+	pthread_mutex_unlock(&control_lock);
 	do
 		found = sigtimedwait(signals, NULL, &time);
 	while (found < 0 && errno == EINTR);
+	pthread_mutex_lock(&control_lock);
 	return found > 0;
 }
 
@@ -40,6 +43,11 @@ static int run(const sigset_t *signals)
 
 	if (!control_set_up(&control, &config) || !control_start(&control))
 		return EXIT_FAILURE;
+	rc = telemetry_begin(&control);
+	if (rc != 0) {
+		say_error("telemetry", "", "DPDK takes no commands for its telemetry: %s", strerror(-rc));
+		return EXIT_FAILURE;
+	}
 	status_say(&control, "started");
 	while (rc == 0 && !told_to_stop(signals, config.interval_ms)) {
 		rc = control_harvest(&control);
@@ -52,6 +60,7 @@ static int run(const sigset_t *signals)
 		return EXIT_FAILURE;
 	}
 	status_say(&control, "stopped");
+	telemetry_end();
 	control_free(&control);
 	return EXIT_SUCCESS;
 }
@@ -81,7 +90,9 @@ int main(int argc, char **argv)
 		say_error("eal", "", "DPDK does not start: %s", rte_strerror(rte_errno));
 		return EXIT_FAILURE;
 	}
+	pthread_mutex_lock(&control_lock);
 	rc = run(&signals);
+	pthread_mutex_unlock(&control_lock);
 	rte_eal_cleanup();
 	return rc;
 }

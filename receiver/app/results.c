@@ -61,15 +61,19 @@ void results_dealt(struct control *control)
 void results_exchange(struct control *control, uint32_t chain)
 {
 	const struct exchange *exchange = control->workers[chain].exchange;
+	struct flow_book *book = &control->workers[chain].book;
 	const struct fck_message *rows = exchange->rows;
 	struct spool *spool = &control->spool;
 
-	for (uint32_t i = 0; i < exchange->key_count; i++)
+	for (uint32_t i = 0; i < exchange->key_count; i++) {
+		book_add(book, exchange->first_key + i, &exchange->keys[i]);
 		spool_block(spool, SPOOL_KEY, chain, exchange->first_key + i, &exchange->keys[i], sizeof(exchange->keys[i]));
+	}
 	for (uint32_t i = 0; i < exchange->part_count; i++) {
 		uint32_t count = exchange->parts[i].rows;
 
 		spool_block(spool, 1, chain, exchange->parts[i].flow, rows, count * sizeof(*rows));
+		book_messages(book, exchange->parts[i].flow, rows, count);
 		rows += count;
 	}
 	if (exchange->complete)

@@ -2,6 +2,7 @@
 #include "status.h"
 
 #include <inttypes.h>
+#include <rte_eal.h>
 #include <stdio.h>
 
 #include "loss.h"
@@ -92,20 +93,11 @@ static void print_received(const struct port *port)
 static void print_port(struct control *control, uint32_t number)
 {
 	const struct port *port = &control->ports[number];
-	uint64_t packets = 0, bytes = 0, rocev2 = 0, last = 0;
-	uint32_t from = control->first_worker[number], to = control->first_worker[number + 1];
+	struct control_total total = control_total(control, number);
 
-	for (uint32_t i = from; i < to; i++) {
-		const struct fck_capture *capture = &control->workers[i].exchange->capture;
-
-		packets += capture->packets;
-		bytes += capture->bytes;
-		rocev2 += capture->frames[FCK_FRAME_ROCEV2];
-		last = RTE_MAX(last, capture->last_time);
-	}
 	printf("{\"driver\":\"%s\",\"spread\":\"%s\"", port->driver, steer_name(port->spread));
-	printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"rocev2\":%" PRIu64, packets, bytes, rocev2);
-	printf(",\"last_time\":%" PRIu64, last);
+	printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"rocev2\":%" PRIu64, total.packets, total.bytes, total.rocev2);
+	printf(",\"last_time\":%" PRIu64, total.last_time);
 	print_received(port);
 	print_loss(control, number);
 	print_queues(control, number);
@@ -115,7 +107,7 @@ static void print_port(struct control *control, uint32_t number)
 
 void status_say(struct control *control, const char *event)
 {
-	printf("{\"event\":\"%s\",\"ports\":[", event);
+	printf("{\"event\":\"%s\",\"runtime\":\"%s\",\"ports\":[", event, rte_eal_get_runtime_dir());
 	for (uint32_t i = 0; i < control->config->port_count; i++) {
 		print_port(control, i);
 		printf("%s", i + 1 < control->config->port_count ? "," : "");

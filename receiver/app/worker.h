@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "book.h"
 #include "fck.h"
 #include "poll.h"
 #include "spool.h"
@@ -47,6 +48,7 @@ struct worker {
 	struct poll_time time;
 	struct fck_core *core;
 	struct exchange *exchange;
+	struct flow_book book; // of the control thread
 	uint64_t missing; // PSNs never seen between those of its flows; once it has ended
 	bool ended;
 	// Written by the worker, read by others at any time.

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -28,7 +29,7 @@ def status(packets: int, size: int, dropped: int | None, fill: int | None) -> St
         queues=(QueueStatus(fill, 4096),),
         workers=(worker, replace(worker, ring=None)),
     )
-    return Status("status", (port,))
+    return Status("status", Path("/run/dpdk/flowcheck7"), (port,))
 
 
 def words(now: Status, before: Status | None, seconds: float) -> list[str]:
