@@ -43,6 +43,8 @@ def _created(session: MirrorSession, now: Sequence[MirrorSession], limits: Capab
         return f"platform {limits.platform} cannot mirror message windows"
     if session.filters and not limits.filters:
         return f"platform {limits.platform} has no filters"
+    if session.filters and any(s.direction not in limits.filter_directions for s in session.sources):
+        return f"platform {limits.platform} filters {' and '.join(sorted(limits.filter_directions))} only"
     if not 0 < len(session.sources) <= limits.max_sources_per_session:
         return f"it has {len(session.sources)} sources, and 1 to {limits.max_sources_per_session} are possible"
     if wrong := [s for s in session.sources if s.direction not in limits.directions]:

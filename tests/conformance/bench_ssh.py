@@ -14,6 +14,7 @@ from flowcheck_net.ids import PortName, SwitchName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, RemarkKind, SwitchAddress
 from tests.conformance.bench import JOB, Cannot, Trouble
 from tests.doubles.eos_box import EosBox
+from tests.doubles.nxos_box import Monitor, NxosBox
 from tests.doubles.ssh_box import ENABLE, PASSWORD, USER, Fault, Planned, Platform, SshBox
 from tests.doubles.switches import session as named
 
@@ -147,7 +148,11 @@ class EosBench(SshBench):
     def foreign_bytes(self) -> bytes:
         """See ``Bench.foreign_bytes``."""
         names = {s.name for s in self.foreign}
-        return repr({n: lines for n, lines in self.switch.running.items() if n in names}).encode()
+        return repr({n: lines for n, lines in self.switch.running.sessions.items() if n in names}).encode()
+
+    def traffic(self, port: PortName, direction: Direction, packets: int, flow: FlowFilter | None = None) -> None:
+        """See ``Bench.traffic``."""
+        self.switch.packets[port, direction.value] += packets
 
     def spoil(self, session: MirrorSession) -> RemarkKind:
         """See ``Bench.spoil``."""
@@ -157,6 +162,58 @@ class EosBench(SshBench):
     def restart(self) -> None:
         """See ``Bench.restart``."""
         self.switch.reloads += 1
+
+
+class NxosBench(SshBench):
+    """Cisco NX-OS."""
+
+    PLATFORM = "nxos"
+    FIRST_LINE = r"; description|^shut$"
+    LAST_LINE = r"^no shut$|^no monitor session"
+    sources: Sequence[PortName] = tuple(PortName(f"Ethernet1/{n}") for n in range(1, 7))
+    destinations: Sequence[PortName] = tuple(PortName(f"Ethernet1/{n}") for n in range(31, 34))
+    foreign: tuple[MirrorSession, ...] = (
+        named("fcn-bert-0", "Ethernet1/8:rx", to="Ethernet1/47"),
+        named("session-7", "Ethernet1/7:rx", to="Ethernet1/48"),
+    )
+
+    @classmethod
+    def platform(cls) -> NxosBox:
+        """See ``SshBench.platform``."""
+        box = NxosBox()
+        for port in ("Ethernet1/47", "Ethernet1/48"):
+            box.ports[port].append("switchport monitor")
+        box.monitors = {
+            2: Monitor("local", "fcn-bert-0", {"Ethernet1/8": "rx"}, "Ethernet1/47", shut=False),
+            7: Monitor("local", "netops span", {"Ethernet1/7": "rx"}, "Ethernet1/48", shut=False),
+        }
+        return box
+
+    @property
+    def switch(self) -> NxosBox:
+        """What the box is."""
+        assert isinstance(self.box.platform, NxosBox)
+        return self.box.platform
+
+    def foreign_bytes(self) -> bytes:
+        """See ``Bench.foreign_bytes``."""
+        ports = [self.switch.ports[name] for name in ("Ethernet1/47", "Ethernet1/48")]
+        return repr([self.switch.monitors.get(2), self.switch.monitors.get(7), ports]).encode()
+
+    def traffic(self, port: PortName, direction: Direction, packets: int, flow: FlowFilter | None = None) -> None:
+        """See ``Bench.traffic``."""
+        self.switch.packets[port, direction.value] += packets
+
+    def spoil(self, session: MirrorSession) -> RemarkKind:
+        """See ``Bench.spoil``."""
+        for number, monitor in self.switch.monitors.items():
+            if session.name in (monitor.description.split(" ")[0], f"session-{number}"):
+                monitor.mtu = 64
+        return RemarkKind.TRUNCATION
+
+    def restart(self) -> None:
+        """See ``Bench.restart``."""
+        self.switch.boots += 1
 
 
 @contextmanager
@@ -174,4 +231,11 @@ def boxed(bench_class: type[SshBench], directory: Path) -> Iterator[SshBench]:
 def eos(directory: Path) -> Iterator[SshBench]:
     """Arista EOS over SSH."""
     with boxed(EosBench, directory) as bench:
+        yield bench
+
+
+@contextmanager
+def nxos(directory: Path) -> Iterator[SshBench]:
+    """Cisco NX-OS over SSH."""
+    with boxed(NxosBench, directory) as bench:
         yield bench
