@@ -161,7 +161,8 @@ def test_foreign_sessions_count_against_the_session_limit(bench: Bench):
     with pytest.raises((PartialWrite, Rejected)) as caught:
         write(bench, create(*every))
     assert read(bench) == SwitchState(tuple(every[: _done(caught.value)]), bench.foreign)
-    assert _done(caught.value) == (0 if bench.atomic else room)
+    # A driver that foresees it sends nothing at all.
+    assert _done(caught.value) in (0, 0 if bench.atomic else room)
 
 
 def test_too_many_sources_are_refused_and_nothing_is_left_of_them(bench: Bench):
