@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flowcheck_net.ids import CapturePort
     from flowcheck_net.receive.receiver_config import Plan
     from flowcheck_net.receive.receiver_device import Port
+    from flowcheck_net.receive.receiver_pcapng import Writing
     from flowcheck_net.receive.receiver_run import Run
     from flowcheck_net.receive.receiver_status import Status
 
@@ -91,6 +92,22 @@ _AROUND_PAYLOAD = 160
     help="Finished messages are written so often.",
 )
 @click.option(
+    "--write-pcapng",
+    "pcapng",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all that arrives to this file too. What the disk does not keep up with is counted, not waited for.",
+)
+@click.option(
+    "--write-limit",
+    "limit_mb",
+    type=click.IntRange(1, 1_000_000),
+    metavar="MB",
+    help="Begin a new pcapng file (NAME-2.pcapng ...) behind so many megabytes.",
+)
+@click.option(
+    "--write-files", "kept_files", type=click.IntRange(1, 100_000), help="Keep so many pcapng files, the newest."
+)
+@click.option(
     "--hugepages/--no-hugepages",
     "hugepages",
     default=None,
@@ -118,6 +135,9 @@ def command(
     interval: float,
     gre_types: tuple[int, ...],
     trimmed_dscp: int | None,
+    pcapng: Path | None,
+    limit_mb: int | None,
+    kept_files: int | None,
     *,
     hugepages: bool | None,
     check_icrc: bool,
@@ -139,6 +159,7 @@ def command(
       flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 -o records.fcr
       flowcheck-net receive --port mon=af_packet:eth1 --duration 60 -o records.fcr
       flowcheck-net receive --port mon=af_packet:eth1 --workers 4 -o records.fcr
+      flowcheck-net receive --port mon=af_packet:eth1 --write-pcapng all.pcapng --write-limit 1000 -o records.fcr
       flowcheck-net receive --port mon=pcap:mirror.pcap --idle 1 -o records.fcr
       flowcheck-net receive --recover -o records.fcr
     """  # noqa: D301 - click wants the real backspace character
@@ -158,9 +179,22 @@ def command(
     made = _maker(mtu or found.mtu + _AROUND_PAYLOAD, workers, descriptors, spread, tunnelled=found.tunnelled)
     ports = _ports(found.captures, named, made)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
-    plan = Plan(ports, settings, round(interval * 1000), hugepages)
+    plan = Plan(ports, settings, round(interval * 1000), hugepages, _writing(pcapng, limit_mb, kept_files))
     with spool_folder(output) as folder:
         _receive(plan, folder, output, duration, idle)
+
+
+def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "Writing | None":
+    from flowcheck_net.receive.receiver_pcapng import Writing, check_free
+
+    if pcapng is None:
+        if limit_mb or files:
+            raise click.UsageError("--write-limit and --write-files go with --write-pcapng")
+        return None
+    if files and not limit_mb:
+        raise click.UsageError("--write-files needs --write-limit: without, there is one file")
+    check_free(pcapng)
+    return Writing(pcapng, limit_mb or 0, files or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +270,7 @@ def _full_name(name: str, wanted: "Sequence[CapturePort]") -> "CapturePort":
 def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, idle: float | None) -> None:
     from flowcheck_net.cli.receive_table import live_table
     from flowcheck_net.errors import ReceiveError
-    from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, watch
+    from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, unwritten, watch
     from flowcheck_net.receive.replay_chain import count
 
     run = Run(plan, folder)
@@ -248,7 +282,7 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
             clear(folder)
         raise
     _write(folder, output, run.deaths)
-    for doubt in unknown_loss(last.ports) if last else ():
+    for doubt in (*unknown_loss(last.ports), *unwritten(last.ports)) if last else ():
         click.echo(doubt, err=True)
     if run.deaths:
         raise ReceiveError(

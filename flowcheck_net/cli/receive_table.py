@@ -13,7 +13,7 @@ from flowcheck_net.cli.output import amount, console, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingStatus, Status
+    from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingStatus, Status, WrittenStatus
 
 _NUMBERS = ("packets", "packets/s", "Gbit/s", "RoCEv2", "flows", "lost", "cut", "uncounted", "fullest", "last packet")
 
@@ -87,10 +87,13 @@ def _fullest(port: "PortStatus") -> str:
     """How full queues and rings ever were: pressure shows before loss."""
     rings = [worker.ring for worker in port.workers if worker.ring is not None]
     fills = [*map(_fill, port.queues), *(f"ring {_fill(ring)}" for ring in rings)]
+    if port.written is not None:
+        unwritten = f", {amount(port.written.dropped)} not written" if port.written.dropped else ""
+        fills.append(f"pcapng {_fill(port.written)}{unwritten}")
     return ", ".join(fills)
 
 
-def _fill(place: "QueueStatus | RingStatus") -> str:
+def _fill(place: "QueueStatus | RingStatus | WrittenStatus") -> str:
     return "unknown" if place.fill_most is None else f"{place.fill_most}/{place.size}"
 
 

@@ -24,6 +24,7 @@ _HINTS = {
     "no-device": "see the log below; `dpdk-devbind.py --status-dev net` lists what DPDK can use",
     "lcores": "use fewer --workers",
     "spread": "`--spread software` can with any device; --workers 1 needs no spreading",
+    "pcapng": "make room on the disk, or choose another place with --write-pcapng",
     "spool": "make room on the disk, or choose another place with -o",
 }
 _LOG_HINTS = (

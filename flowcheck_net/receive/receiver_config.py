@@ -2,18 +2,21 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flowcheck_net.errors import ReceiveError
 from flowcheck_net.receive.native import Settings
 from flowcheck_net.receive.receiver_device import SPREADS, Port
+from flowcheck_net.receive.receiver_pcapng import Writing, config_lines
 
 _SPARE_BUFFERS = 1024
 """Of each queue, beside its descriptors: in the hands of a worker, its cache and the driver."""
 _BUFFER_HEAD = 448
 """Bytes of a buffer that are no packet."""
+_HELD = 8192
+"""Buffers of a port that wait for the pcapng file."""
 _BASE_MB = 96
 _MEMINFO = Path("/proc/meminfo")
 _IDLE_US = 50
@@ -29,10 +32,13 @@ class Plan:
     interval_ms: int = 1000
     hugepages: bool | None = None
     """None: where there are enough of them."""
+    writing: Writing | None = None
+    """All packets to a pcapng file."""
 
 
-def _memory_mb(ports: Iterable[Port]) -> int:
-    need = sum(_buffers(port) * (port.mtu + _BUFFER_HEAD) for port in ports)
+def _memory_mb(plan: Plan) -> int:
+    held = _HELD if plan.writing is not None else 0
+    need = sum((_buffers(port) + held) * (port.mtu + _BUFFER_HEAD) for port in plan.ports)
     return _BASE_MB + need // (1 << 20) * 5 // 4
 
 
@@ -57,7 +63,7 @@ def free_hugepages_mb(meminfo: Path = _MEMINFO) -> int:
 
 def _memory_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
     """EAL arguments; ReceiveError where hugepages are needed and not there."""
-    need = _memory_mb(plan.ports)
+    need = _memory_mb(plan)
     physical = [port.device.text for port in plan.ports if port.device.physical]
     if plan.hugepages is not False and free_mb >= need:
         return ("--in-memory",)
@@ -100,6 +106,7 @@ def config_text(plan: Plan, spool: Path, free_mb: int) -> str:
         f"check_icrc {int(settings.check_icrc)}",
         f"trimmed_dscp {settings.trimmed_dscp or 0}",
         *(f"gre_type {number}" for number in settings.gre_types),
+        *(config_lines(plan.writing) if plan.writing is not None else ()),
         *(f"eal {word}" for word in eal_words(plan, free_mb)),
     ]
     for port in plan.ports:

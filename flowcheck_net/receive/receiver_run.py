@@ -16,6 +16,7 @@ from flowcheck_net.receive.receiver_spool import spool_records
 from flowcheck_net.receive.receiver_status import PortStatus, Status
 from flowcheck_net.receive.records import Records
 from flowcheck_net.receive.records_merge import merge
+from flowcheck_net.receive.replay_chain import count
 
 _SOURCES = "sources"
 _SHORT_LIFE_S = 2.0
@@ -153,6 +154,16 @@ def unknown_loss(ports: Sequence[PortStatus]) -> Iterator[str]:
                 f"capture port {port.name}: {port.driver} does not count what it loses: losses are unknown, not 0; "
                 "only gaps in the sequence numbers show them"
             )
+
+
+def unwritten(ports: Sequence[PortStatus]) -> Iterator[str]:
+    """Which packets are not in the pcapng files, for a person."""
+    for port in ports:
+        if port.written is None or not (port.written.dropped or port.written.error):
+            continue
+        some = count(port.written.dropped, "packet")
+        lost = f"{port.written.error}; {some} or more" if port.written.error else f"the disk did not keep up; {some}"
+        yield f"capture port {port.name}: the pcapng file is not whole: {lost} are not in it. The records have them all"
 
 
 def pausing(plan: Plan, ports: Sequence[PortStatus]) -> Iterator[str]:

@@ -29,6 +29,19 @@ class RingStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenStatus:
+    """Of a port's packets, in pcapng files."""
+
+    packets: int
+    dropped: int
+    """Packets that the writer had no time or no place for. They are counted as all others."""
+    fill_most: int
+    size: int
+    error: str
+    """Why nothing is written any more; empty: all is well."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """One worker: of a queue, or of a ring."""
 
@@ -64,6 +77,8 @@ class PortStatus:
     promiscuous: bool
     queues: tuple[QueueStatus, ...]
     workers: tuple[WorkerStatus, ...]
+    written: WrittenStatus | None = None
+    """None: no file was asked for."""
 
     @property
     def dropped(self) -> int | None:
@@ -122,6 +137,7 @@ def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:
         promiscuous=found["promiscuous"],
         queues=tuple(QueueStatus(**queue) for queue in found["queues"]),
         workers=tuple(map(_worker_status, found["workers"])),
+        written=WrittenStatus(**found["written"]) if found["written"] is not None else None,
     )
 
 

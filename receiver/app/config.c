@@ -91,6 +91,19 @@ static int set_port(struct config *config, const char *key, const char *value)
 	return -EINVAL;
 }
 
+static int set_pcapng(struct config *config, const char *key, const char *value)
+{
+	if (key[0] == '\0')
+		return set_text(config->pcapng, value);
+	if (strcmp(key, "_first") == 0)
+		return set_number(&config->pcapng_first, value, UINT32_MAX);
+	if (strcmp(key, "_mb") == 0)
+		return set_number(&config->pcapng_mb, value, UINT32_MAX);
+	if (strcmp(key, "_files") == 0)
+		return set_number(&config->pcapng_files, value, UINT32_MAX);
+	return -EINVAL;
+}
+
 static int set(struct config *config, const char *key, const char *value)
 {
 	uint32_t number = 0;
@@ -98,6 +111,8 @@ static int set(struct config *config, const char *key, const char *value)
 
 	if (strcmp(key, "spool") == 0)
 		return set_text(config->spool, value);
+	if (strncmp(key, "pcapng", 6) == 0)
+		return set_pcapng(config, key + 6, value);
 	if (strcmp(key, "eal") == 0)
 		return add_eal(config, value);
 	if (strcmp(key, "port") == 0)
@@ -137,7 +152,7 @@ int config_read(const char *path, struct config *config, uint32_t *line)
 	FILE *file = fopen(path, "r");
 	int rc;
 
-	*config = (struct config){.interval_ms = 1000};
+	*config = (struct config){.interval_ms = 1000, .pcapng_first = 1};
 	*line = 0;
 	if (file == NULL)
 		return -errno;
@@ -149,6 +164,8 @@ int config_read(const char *path, struct config *config, uint32_t *line)
 	if (rc == 0 && ferror(file))
 		rc = -EIO;
 	fclose(file);
+	for (uint32_t i = 0; config->pcapng[0] != '\0' && i < config->port_count; i++)
+		config->ports[i].held = CONFIG_HELD;
 	if (rc == 0 && (config->port_count == 0 || config->spool[0] == '\0'))
 		rc = -EINVAL;
 	return rc;

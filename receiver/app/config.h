@@ -8,7 +8,7 @@
 
 #include "fck.h"
 
-enum { CONFIG_PORTS = 32, CONFIG_WORKERS = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024 };
+enum { CONFIG_PORTS = 32, CONFIG_WORKERS = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024, CONFIG_HELD = 8192 };
 
 // Which of a driver's counters tell the truth; decided by flowcheck-net, which knows the drivers.
 enum config_loss {
@@ -36,6 +36,7 @@ struct config_port {
 	uint32_t descriptors; // of each queue
 	uint32_t mbufs;       // of each queue; 0: as many as are needed
 	uint32_t loss;        // enum config_loss
+	uint32_t held;        // mbufs that others than workers may hold
 };
 
 struct config {
@@ -44,6 +45,10 @@ struct config {
 	char *eal[CONFIG_EAL]; // arguments of the EAL, the program's name first
 	uint32_t eal_count;
 	char spool[CONFIG_TEXT];
+	char pcapng[CONFIG_TEXT]; // file for all packets; empty: none
+	uint32_t pcapng_first;    // number of the first file
+	uint32_t pcapng_mb;       // of a file; 0: no limit
+	uint32_t pcapng_files;    // to be kept; 0: all
 	uint32_t interval_ms; // between two writings
 	uint32_t idle_us;     // sleep of a worker that finds nothing for long; 0: none
 	struct fck_config core;

@@ -25,6 +25,24 @@ static bool use_noted_time(struct poll_time *time, const char *driver, bool deal
 	return !(file || dealt) || rte_mbuf_dyn_rx_timestamp_register(&time->offset, &time->flag) == 0;
 }
 
+static struct tap_port *tap_of(struct control *control, uint32_t port)
+{
+	return control->tap.port_count > 0 ? &control->tap.ports[port] : NULL;
+}
+
+// Everything that arrives to a file, if it is wanted.
+static bool make_tap(struct control *control)
+{
+	struct poll_time time;
+
+	if (control->config->pcapng[0] == '\0')
+		return true;
+	for (uint32_t i = 0; i < control->config->port_count; i++)
+		if (!use_noted_time(&time, control->ports[i].driver, true) || !tap_add(&control->tap, control->ports[i].id, &time))
+			return false;
+	return tap_set_up(&control->tap, control->config);
+}
+
 static bool make_core(struct worker *worker, const struct control *control, const struct port *port)
 {
 	struct fck_config config = control->config->core;
@@ -46,6 +64,7 @@ static bool make_worker(struct control *control, uint32_t config_port, uint32_t 
 		.config_port = config_port,
 		.idle_us = control->config->idle_us,
 		.fill_most = -1,
+		.tap = dealt ? NULL : tap_of(control, config_port),
 		.ring = dealt ? control->dealers[config_port].lanes[number].ring : NULL,
 		.exchange = calloc(1, sizeof(*worker->exchange)),
 	};
@@ -67,6 +86,7 @@ static bool make_dealer(struct control *control, uint32_t number)
 	if (port->spread != SPREAD_SOFTWARE)
 		return true;
 	dealer->idle_us = control->config->idle_us;
+	dealer->tap = tap_of(control, number);
 	dealer->spreader.config = control->config->core;
 	return use_noted_time(&dealer->time, port->driver, true) && deal_set_up(dealer, port->config, port->id, port->descriptors);
 }
@@ -102,7 +122,8 @@ bool control_set_up(struct control *control, const struct config *config)
 	for (uint32_t i = 0; i < config->port_count; i++)
 		if (!port_set_up(&control->ports[i], &config->ports[i]))
 			return false;
-	if (!make_workers(control))
+	control->tap.config = config;
+	if (!make_tap(control) || !make_workers(control))
 		return false;
 	rc = spool_open(&control->spool, config->spool);
 	if (rc == 0) {
@@ -121,6 +142,8 @@ bool control_start(struct control *control)
 	for (uint32_t i = 0; i < control->config->port_count; i++)
 		if (!port_start(&control->ports[i]))
 			return false;
+	if (control->tap.port_count > 0 && !tap_start(&control->tap))
+		return false;
 	for (uint32_t i = 0; i < control->worker_count; i++) {
 		rte_eal_remote_launch(worker_run, &control->workers[i], lcore);
 		lcore = rte_get_next_lcore(lcore, 1, 0);
@@ -197,6 +220,8 @@ static void stop_all(struct control *control)
 	for (uint32_t i = 0; i < control->worker_count; i++)
 		control->workers[i].stop = true;
 	rte_eal_mp_wait_lcore();
+	if (control->tap.port_count > 0)
+		tap_finish(&control->tap);
 }
 
 int control_finish(struct control *control)

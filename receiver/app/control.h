@@ -23,6 +23,7 @@ struct control {
 	uint32_t first_worker[CONFIG_PORTS + 1]; // of each port
 	struct dealer dealers[CONFIG_PORTS];     // of each port; without lanes where its workers poll queues themselves
 	struct spool spool;
+	struct tap tap; // without ports where no pcapng file is to be written
 };
 
 // Held by the control thread but while it waits, so that others may look at what it knows.

@@ -3,7 +3,6 @@
 
 #include <rte_ethdev.h>
 #include <rte_errno.h>
-#include <rte_mbuf_dyn.h>
 #include <rte_prefetch.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,26 +44,19 @@ void deal_free(struct dealer *dealer)
 	fck_spreader_free(&dealer->spreader);
 }
 
-// So that a packet's time is that of its arrival, however long it lies in a ring.
-static inline void note_time(const struct poll_time *time, struct rte_mbuf *mbuf, uint64_t now)
-{
-	if ((mbuf->ol_flags & time->flag) != 0)
-		return;
-	*RTE_MBUF_DYNFIELD(mbuf, time->offset, uint64_t *) = now / time->unit;
-	mbuf->ol_flags |= time->flag;
-}
-
 static inline void sort(struct dealer *dealer, struct hand *hand, struct rte_mbuf **mbufs, uint16_t packets)
 {
 	uint64_t now = poll_now();
 
+	if (dealer->tap != NULL)
+		tap_offer(dealer->tap, mbufs, packets, now);
 	for (uint16_t i = 0; i < packets; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 	for (uint16_t i = 0; i < packets; i++) {
 		const uint8_t *data = rte_pktmbuf_mtod(mbufs[i], const uint8_t *);
 		uint32_t lane = fck_spread(&dealer->spreader, dealer->lane_count, data, mbufs[i]->data_len, mbufs[i]->pkt_len);
 
-		note_time(&dealer->time, mbufs[i], now);
+		poll_note_time(&dealer->time, mbufs[i], now);
 		hand->packets[lane][hand->counts[lane]++] = mbufs[i];
 	}
 }

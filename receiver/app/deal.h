@@ -13,6 +13,7 @@
 #include "config.h"
 #include "poll.h"
 #include "spread.h"
+#include "tap.h"
 
 // From the dealer to one worker.
 struct deal_lane {
@@ -30,6 +31,7 @@ struct dealer {
 	struct deal_lane lanes[CONFIG_WORKERS];
 	struct fck_spreader spreader;
 	struct poll_time time; // noted by the driver or here
+	struct tap_port *tap;  // what writes all packets to a file; NULL: nothing does
 	// Written by the dealer, read by others at any time.
 	_Atomic int64_t fill_most; // packets in the queue; -1: the driver does not say
 	_Atomic uint64_t sequence_gaps;

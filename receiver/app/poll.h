@@ -6,6 +6,7 @@
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_pause.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -40,6 +41,15 @@ static inline uint64_t poll_time_of(const struct poll_time *time, const struct r
 	if (time->offset < 0 || (mbuf->ol_flags & time->flag) == 0)
 		return burst_time;
 	return *RTE_MBUF_DYNFIELD(mbuf, time->offset, const uint64_t *) * time->unit;
+}
+
+// Gives a packet a time that has none, so that it stays that of its arrival however long it lies in a ring.
+static inline void poll_note_time(const struct poll_time *time, struct rte_mbuf *mbuf, uint64_t now)
+{
+	if ((mbuf->ol_flags & time->flag) != 0)
+		return;
+	*RTE_MBUF_DYNFIELD(mbuf, time->offset, uint64_t *) = now / time->unit;
+	mbuf->ol_flags |= time->flag;
 }
 
 // Only one thread writes each of these counters.

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <rte_eal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "loss.h"
 #include "steer.h"
@@ -90,6 +91,20 @@ static void print_received(const struct port *port)
 	printf(",\"promiscuous\":%s", port->promiscuous == 0 ? "true" : "false");
 }
 
+// What was written of a port's packets to the pcapng files.
+static void print_written(const struct control *control, uint32_t number)
+{
+	const struct tap_port *tap = &control->tap.ports[number];
+
+	if (control->tap.port_count == 0) {
+		printf(",\"written\":null");
+		return;
+	}
+	printf(",\"written\":{\"packets\":%" PRIu64 ",\"dropped\":%" PRIu64, tap->written, tap->dropped);
+	printf(",\"fill_most\":%" PRId64 ",\"size\":%u", tap->fill_most, rte_ring_get_capacity(tap->ring));
+	printf(",\"error\":\"%s\"}", control->tap.error == 0 ? "" : strerror(-control->tap.error));
+}
+
 static void print_port(struct control *control, uint32_t number)
 {
 	const struct port *port = &control->ports[number];
@@ -102,6 +117,7 @@ static void print_port(struct control *control, uint32_t number)
 	print_loss(control, number);
 	print_queues(control, number);
 	print_workers(control, number);
+	print_written(control, number);
 	putchar('}');
 }
 

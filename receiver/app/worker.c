@@ -80,6 +80,8 @@ int worker_run(void *argument)
 		uint16_t packets = take(worker, mbufs);
 
 		if (packets > 0) {
+			if (worker->tap != NULL)
+				tap_offer(worker->tap, mbufs, packets, poll_now());
 			count(worker, mbufs, packets);
 			worker->idle_polls = 0;
 		} else {

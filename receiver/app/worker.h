@@ -13,6 +13,7 @@
 #include "fck.h"
 #include "poll.h"
 #include "spool.h"
+#include "tap.h"
 
 enum { EXCHANGE_ROWS = 2048, EXCHANGE_FLOWS = 512 };
 
@@ -46,6 +47,7 @@ struct worker {
 	uint32_t idle_polls;
 	struct rte_ring *ring; // what a dealer deals it; NULL: it polls the queue itself
 	struct poll_time time;
+	struct tap_port *tap;  // what writes all packets to a file; NULL: nothing does, or the dealer hands them over
 	struct fck_core *core;
 	struct exchange *exchange;
 	struct flow_book book; // of the control thread
