@@ -5,7 +5,6 @@ One word wrong and the replica would drift without a sign: whatever is not said 
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -52,8 +51,10 @@ class Schedule:
 
     kind: str = "constant"
     """``constant``, ``announced`` (by the side channel, for each step), or a class of ``torch.optim.lr_scheduler``."""
-    arguments: Mapping[str, float | int | tuple[int, ...]] | None = None
-    """Of the class."""
+    arguments: tuple[tuple[str, float | int | tuple[int, ...]], ...] = ()
+    """Of the class, by name."""
+    parts: tuple["Schedule", ...] = ()
+    """Of ``SequentialLR``."""
     advances_when_skipped: bool = True
     """Is the schedule stepped also where loss scaling skips the optimizer? Megatron does not."""
 

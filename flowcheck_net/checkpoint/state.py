@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepRefused, Stop
-from flowcheck_net.checkpoint.hyper import OptimizerSpec, Rule
+from flowcheck_net.checkpoint.hyper import OptimizerSpec
 from flowcheck_net.checkpoint.layout import Parameter
 from flowcheck_net.errors import OutputError, RecordsCorrupt
 from flowcheck_net.model.job import Dtype
@@ -26,7 +26,7 @@ STATE_VERSION = 1
 PARAM = "param"
 """Kind of the parameter itself (the master copy where there is one); the others are named as in PyTorch."""
 STEP = "step"
-"""Kind of Adam's count of updates: one fp32 number, as PyTorch keeps it."""
+"""Kind of the count of a parameter's updates: one fp32 number, as PyTorch keeps it for Adam."""
 _ALIGNMENT = 64
 
 
@@ -70,7 +70,7 @@ def regions_of(parameters: Sequence[Parameter], optimizer: OptimizerSpec) -> tup
     """The tensors of a replica of ``parameters``, parameter by parameter."""
     found = []
     offset = 0
-    steps = (STEP,) if optimizer.rule is not Rule.SGD else ()
+    steps = (STEP,) if optimizer.moments else ()
     for parameter in parameters:
         dtype = optimizer.master or parameter.dtype
         for kind in (PARAM, *optimizer.moments, *steps):

@@ -31,6 +31,11 @@ _MAX_PSN = 0xFFFFFF
 @click.option(
     "--senders", is_flag=True, help="Not the copies: what each host's network card sends, an interface for each."
 )
+@click.option(
+    "--gradients",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Send the reduced gradients of a trainer, DIR/iteration-000000/GROUP.gradient, and not made-up ones.",
+)
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write what was really done as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was really done as JSON.")
 def command(
@@ -40,6 +45,7 @@ def command(
     faults: tuple[str, ...],
     seed: int,
     start_psn: int,
+    gradients: Path | None,
     truth: Path | None,
     *,
     senders: bool,
@@ -54,6 +60,7 @@ def command(
     Examples:
       flowcheck-net synth plan.json -o mirror.pcapng
       flowcheck-net synth plan.json -o mirror.pcapng --fault loss:hop=dp0/0/1,iteration=2,packet=30
+      flowcheck-net synth plan.json -o mirror.pcapng --gradients trained --iterations 200
       flowcheck-net synth plan.json -o sent.pcapng --senders          (to be sent: replay --to host1:nic0=...)
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.guard import spare_inputs
@@ -68,7 +75,14 @@ def command(
     asked = parse_faults(faults)
     made = read_plan(plan)
     report = synthesize(
-        made, output, iterations=iterations, faults=asked, seed=seed, start_psn=start_psn, senders=senders
+        made,
+        output,
+        iterations=iterations,
+        faults=asked,
+        seed=seed,
+        start_psn=start_psn,
+        senders=senders,
+        gradients=gradients,
     )
     text = report_to_json(report)
     if truth is not None:

@@ -18,6 +18,7 @@ from flowcheck_net.receive.synth_connection import Connection, Course
 from flowcheck_net.receive.synth_copies import CopyFaults, Origin
 from flowcheck_net.receive.synth_faults import Fault, FaultKind
 from flowcheck_net.receive.synth_foreign import ForeignStream
+from flowcheck_net.receive.synth_given import GivenGradients
 from flowcheck_net.receive.synth_payload import Gradients
 from flowcheck_net.receive.synth_report import SynthReport, WrittenCapture, WrittenFlow
 from flowcheck_net.receive.synth_route import sender_taps, taps_of
@@ -46,6 +47,7 @@ def synthesize(
     start_psn: int = 0,
     senders: bool = False,
     fill: float = 0.0,
+    gradients: Path | None = None,
 ) -> SynthReport:
     """Write the capture of ``iterations`` iterations of the plan's job to ``out`` (pcapng).
 
@@ -58,13 +60,18 @@ def synthesize(
         start_psn: First PSN of every queue pair.
         senders: Not the copies, but what each host's network card sends; interfaces are then named ``host:nic``.
         fill: The part of an iteration's time that its packets are spread over, where line rate needs less.
+        gradients: Directory with the reduced gradients to send (``synth_given``); None: they follow from the seed.
 
     Raises:
         SpecError: A fault that does not fit the plan.
         PlanError: A plan without sessions, or whose picture lacks links.
-        OutputError: The file cannot be written.
+        OutputError: The file cannot be written, or a gradient is missing.
     """
-    synthesis = _Synthesis(plan, iterations, faults, seed, start_psn, senders=senders, fill=fill)
+    source = Gradients(seed)
+    if gradients is not None:
+        source = given = GivenGradients(seed, gradients, plan.job)
+        given.require(iterations)
+    synthesis = _Synthesis(plan, iterations, faults, source, start_psn, senders=senders, fill=fill)
     try:
         with PcapngWriter(out, synthesis.captures, "flowcheck-net synth") as writer:
             return synthesis.write(writer)
@@ -82,7 +89,7 @@ class _Synthesis:
         plan: Plan,
         iterations: int,
         faults: Sequence[Fault],
-        seed: int,
+        gradients: Gradients,
         start_psn: int,
         *,
         senders: bool,
@@ -93,8 +100,7 @@ class _Synthesis:
         self._job = plan.job
         self._iterations = iterations
         self._faults = faults
-        self._seed = seed
-        gradients = Gradients(seed)
+        self._seed = gradients.seed
         connections = connections_of(plan.job, start_psn)
         ends = (place for one in connections for place in (one.source, one.destination))
         taps = sender_taps(plan.picture, ends) if senders else taps_of(plan)

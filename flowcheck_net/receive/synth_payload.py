@@ -26,11 +26,11 @@ class Gradients:
     """
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._pool = cache(self._draw)
 
     def _draw(self, element: int) -> bytes:
-        pool = bytearray(random.Random(self._seed).randbytes(_POOL))  # noqa: S311 - test data
+        pool = bytearray(random.Random(self.seed).randbytes(_POOL))  # noqa: S311 - test data
         pool[element - 1 :: element] = pool[element - 1 :: element].translate(_SMALL)
         return bytes(pool)
 

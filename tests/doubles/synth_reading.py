@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from flowcheck_net.ids import CapturePort, PortName, SessionName, SwitchName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, MirrorSource
@@ -127,7 +128,7 @@ def parse(interface: str, time: int, frame: bytes) -> Seen:
 
 
 def written(
-    plan: Plan, tmp_path: Path, *faults: str, iterations: int = 2, senders: bool = False, **options: int
+    plan: Plan, tmp_path: Path, *faults: str, iterations: int = 2, senders: bool = False, **options: Any
 ) -> tuple[list[Seen], SynthReport]:
     out = tmp_path / "mirror.pcapng"
     asked = [parse_fault(f) for f in faults]

@@ -1,0 +1,122 @@
+"""One shard of the replica: looks at a step's gradients, then applies them in its own memory, one after another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from flowcheck_net.checkpoint import arithmetic
+from flowcheck_net.checkpoint.gradient import StepGradient
+from flowcheck_net.checkpoint.hyper import Kernel, OptimizerSpec, ParameterGroup
+from flowcheck_net.checkpoint.norm import coefficient
+from flowcheck_net.checkpoint.scale import after_step
+from flowcheck_net.checkpoint.state import PARAM, STEP, ReplicaState
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a shard saw of a step's gradients: all that shards must exchange."""
+
+    found_inf: bool = False
+    norms: Mapping[str, float] = field(default_factory=dict)
+    """By parameter, unscaled; empty without clipping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a step, the same on all shards."""
+
+    step: int
+    learning_rates: tuple[float, ...]
+    loss_scale: float | None
+    skipped: bool
+    norm: float | None
+    """Of all gradients of all shards, unscaled; None without clipping."""
+
+
+class Shard:
+    """The optimizer on the parameters of one ``ReplicaState``."""
+
+    def __init__(self, spec: OptimizerSpec, state: ReplicaState, chunk: int = arithmetic.CHUNK) -> None:
+        self.state = state
+        self._spec = spec
+        self._chunk = chunk
+        self._group: dict[str, tuple[int, ParameterGroup]] = {
+            name: (number, group) for number, group in enumerate(spec.groups) for name in group.parameters
+        }
+        self.names = tuple(region.name for region in state.regions if region.kind == PARAM)
+        self._in_kernel = spec.kernel is Kernel.FUSED and spec.clip is None
+        """PyTorch lets the fused kernel divide by the loss scale, unless the gradients were unscaled for clipping."""
+
+    def look(self, gradient: StepGradient, scale: float | None) -> Look:
+        """Read all gradients once, where clipping or loss scaling needs it. Changes nothing."""
+        if self._spec.clip is None and scale is None:
+            return Look()
+        found_inf = False
+        norms = {}
+        for name in self.names:
+            param = self.state.tensors[PARAM, name]
+            whole = slice(0, param.numel())
+            seen = arithmetic.gathered(
+                gradient.parts[name], gradient.average, whole, param.dtype, own=scale is not None
+            )
+            if scale is not None:
+                found_inf |= arithmetic.unscale(seen, scale)
+            if self._spec.clip is not None:
+                norms[name] = arithmetic.norm(seen.view(param.shape))
+        return Look(found_inf, norms)
+
+    def apply(self, gradient: StepGradient, decision: Decision) -> None:
+        """Make the tensors those of ``decision.step``. A process that dies meanwhile leaves a state that is refused."""
+        if not decision.skipped:
+            self.state.begin(decision.step)
+            for name in self.names:
+                self._update(name, gradient, decision)
+        standing = self.state.standing
+        scale, tracker = standing.loss_scale, standing.growth_tracker
+        if self._spec.scaling is not None and scale is not None:
+            scale, tracker = after_step(self._spec.scaling, scale, tracker, found_inf=decision.skipped)
+        advances = self._spec.schedule.advances_when_skipped or not decision.skipped
+        self.state.stand(
+            replace(
+                standing,
+                step=decision.step,
+                applying=None,
+                schedule_steps=standing.schedule_steps + advances,
+                loss_scale=scale,
+                growth_tracker=tracker,
+                skipped=standing.skipped + decision.skipped,
+            )
+        )
+
+    def _update(self, name: str, gradient: StepGradient, decision: Decision) -> None:
+        number, group = self._group[name]
+        tensors = {kind: self.state.tensors[kind, name] for kind in (PARAM, *self._spec.moments)}
+        count = self.state.tensors.get((STEP, name))
+        flat = {kind: tensor.view(-1) for kind, tensor in tensors.items()}
+        extra = {} if count is None else {STEP: count}
+        for where in arithmetic.chunks(tensors[PARAM].numel(), self._chunk):
+            arithmetic.update(
+                self._spec,
+                group,
+                decision.learning_rates[number],
+                {kind: tensor[where] for kind, tensor in flat.items()} | extra,
+                self._ready(name, gradient, decision, where),
+                decision.loss_scale if self._in_kernel else None,
+            )
+        if count is not None:
+            count.add_(1)
+
+    def _ready(self, name: str, gradient: StepGradient, decision: Decision, where: slice) -> "torch.Tensor":
+        """Elements of the gradient as the optimizer gets them."""
+        dtype = self.state.tensors[PARAM, name].dtype
+        scale = decision.loss_scale
+        own = scale is not None or self._spec.clip is not None
+        seen = arithmetic.gathered(gradient.parts[name], gradient.average, where, dtype, own=own)
+        if scale is not None and not self._in_kernel:
+            arithmetic.unscale(seen, scale)
+        if self._spec.clip is not None and decision.norm is not None:
+            seen.mul_(coefficient(self._spec.clip.max_norm, decision.norm, dtype))
+        return seen
