@@ -152,8 +152,9 @@ class Change:
         raise Refused(text, step, "wait until the other one has ended" if cause.busy else "") from cause
 
     def _back(self) -> None:
-        for line in self._words.leave:
-            self._send(Line(line.text, line.then or self._words.exec_mode))
+        if self._shell.mode != self._words.exec_mode:
+            for line in self._words.leave:
+                self._send(Line(line.text, line.then or self._words.exec_mode))
         self._shell.require(self._words.exec_mode)
 
 

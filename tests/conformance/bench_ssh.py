@@ -6,14 +6,17 @@ and tells what a step looks like on the line; and a line in ``conftest.BENCHES``
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from flowcheck_net.drivers.registry import open_driver
 from flowcheck_net.drivers.ssh import SshDriver
 from flowcheck_net.ids import PortName, SwitchName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, RemarkKind, SwitchAddress
+from flowcheck_net.model.platforms import capabilities
 from tests.conformance.bench import JOB, Cannot, Trouble
 from tests.doubles.eos_box import EosBox
+from tests.doubles.junos_box import JunosBox
 from tests.doubles.nxos_box import Monitor, NxosBox
 from tests.doubles.ssh_box import ENABLE, PASSWORD, USER, Fault, Planned, Platform, SshBox
 from tests.doubles.switches import session as named
@@ -52,10 +55,14 @@ class SshBench:
 
     def open(self, job: str = JOB) -> SshDriver:
         """See ``Bench.open``."""
-        reference = f"ssh:127.0.0.1:{self.box.port}?known_hosts={self.box.known_hosts}&retries=0&timeout=20{self.WORDS}"
-        driver = open_driver(SwitchAddress(SwitchName("leaf1"), self.PLATFORM, reference), job, Path("/nonexistent"))
+        driver = open_driver(self.address(), job, Path("/nonexistent"))
         assert isinstance(driver, SshDriver)
         return driver
+
+    def address(self) -> SwitchAddress:
+        """Where the box is."""
+        reference = f"ssh:127.0.0.1:{self.box.port}?known_hosts={self.box.known_hosts}&retries=0&timeout=60{self.WORDS}"
+        return SwitchAddress(SwitchName("leaf1"), self.PLATFORM, reference)
 
     def as_foreign(self, session: MirrorSession) -> MirrorSession:
         """See ``Bench.as_foreign``."""
@@ -216,6 +223,58 @@ class NxosBench(SshBench):
         self.switch.boots += 1
 
 
+class JunosBench(SshBench):
+    """Juniper Junos, but with room for the sessions of the suite: a QFX takes two that watch rx, and two tx."""
+
+    PLATFORM = "junos-qfx"
+    atomic = True
+    COMMIT = r"^commit confirmed"
+    sources: Sequence[PortName] = tuple(PortName(f"xe-0/0/{n}") for n in range(1, 7))
+    destinations: Sequence[PortName] = tuple(PortName(f"xe-0/0/{n}") for n in range(31, 34))
+    foreign: tuple[MirrorSession, ...] = (
+        named("fcn-bert-0", "xe-0/0/8:rx", to="xe-0/0/47"),
+        named("netops-span", "xe-0/0/7:rx", to="xe-0/0/48"),
+    )
+
+    @classmethod
+    def platform(cls) -> JunosBox:
+        """See ``SshBench.platform``."""
+        box = JunosBox()
+        box.running = {
+            "fcn-bert-0": ["input ingress interface xe-0/0/8.0", "output interface xe-0/0/47.0"],
+            "netops-span": ["input ingress interface xe-0/0/7.0", "output interface xe-0/0/48.0"],
+        }
+        return box
+
+    def open(self, job: str = JOB) -> SshDriver:
+        """See ``Bench.open``."""
+        return SshDriver(self.address(), job, replace(capabilities(self.PLATFORM), session_limits=()))
+
+    @property
+    def switch(self) -> JunosBox:
+        """What the box is."""
+        assert isinstance(self.box.platform, JunosBox)
+        return self.box.platform
+
+    def foreign_bytes(self) -> bytes:
+        """See ``Bench.foreign_bytes``."""
+        names = {s.name for s in self.foreign}
+        return repr({n: lines for n, lines in self.switch.running.items() if n in names}).encode()
+
+    def traffic(self, port: PortName, direction: Direction, packets: int, flow: FlowFilter | None = None) -> None:
+        """See ``Bench.traffic``."""
+        self.switch.packets[port, direction.value] += packets
+
+    def spoil(self, session: MirrorSession) -> RemarkKind:
+        """See ``Bench.spoil``."""
+        self.switch.running[session.name].append("input rate 16")
+        return RemarkKind.SAMPLING
+
+    def restart(self) -> None:
+        """See ``Bench.restart``."""
+        self.switch.boots += 1
+
+
 @contextmanager
 def boxed(bench_class: type[SshBench], directory: Path) -> Iterator[SshBench]:
     """A bench of this class."""
@@ -238,4 +297,11 @@ def eos(directory: Path) -> Iterator[SshBench]:
 def nxos(directory: Path) -> Iterator[SshBench]:
     """Cisco NX-OS over SSH."""
     with boxed(NxosBench, directory) as bench:
+        yield bench
+
+
+@contextmanager
+def junos(directory: Path) -> Iterator[SshBench]:
+    """Juniper Junos over SSH."""
+    with boxed(JunosBench, directory) as bench:
         yield bench

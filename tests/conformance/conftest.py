@@ -21,6 +21,7 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "p4runtime-bmv2": bench_p4runtime.as_bmv2,
     "p4runtime-stratum": bench_p4runtime.as_stratum,
     "eos-ssh": bench_ssh.eos,
+    "junos-ssh": bench_ssh.junos,
     "nxos-ssh": bench_ssh.nxos,
     "real-bmv2": bench_p4runtime.real,
     "tc": bench_tc.real,

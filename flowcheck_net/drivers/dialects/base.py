@@ -129,7 +129,7 @@ class Words:
     configure: tuple[Line, ...]
     """From the exec mode to the configuration mode, where there is no transaction."""
     leave: tuple[Line, ...]
-    """From any configuration mode back to the exec mode; must be harmless there too."""
+    """From any configuration mode back to the exec mode."""
     rise: Mapping[str, str] = field(default_factory=dict)
     """Mode where a login may land -> the command that asks for the way up (``enable``); a password is sent when asked
     for."""

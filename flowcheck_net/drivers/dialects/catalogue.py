@@ -7,6 +7,7 @@ from flowcheck_net.drivers.dialects.base import Dialect
 
 DIALECTS = {
     "eos": "flowcheck_net.drivers.dialects.eos:EOS",
+    "junos": "flowcheck_net.drivers.dialects.junos:JUNOS",
     "nxos": "flowcheck_net.drivers.dialects.nxos:NXOS",
 }
 """Name -> ``module:object``. A platform has the dialect of its own name, or the first that its name begins with."""
