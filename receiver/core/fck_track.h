@@ -105,6 +105,7 @@ enum fck_lay_kind {
 	FCK_LAY_SHORT,       // not captured whole
 	FCK_LAY_FLAG_TORN,
 	FCK_LAY_UNCONFIRMED, // too many packets since the last message whose start was seen
+	FCK_LAY_IN_FLIGHT,   // another worker is laying it at this moment: taken for the same, not compared
 	FCK_LAYS
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "psn.h"
+#include "track_online.h"
 
 #define MTU_SMALLEST 256
 #define MTU_LARGEST 4096
@@ -65,9 +66,11 @@ void fck_tracker_free(struct fck_tracker *tracker)
 	for (uint64_t i = 0; i < tracker->group_count; i++)
 		free(tracker->groups[i].extents);
 	for (uint64_t i = 0; i < tracker->gradient_count; i++) {
-		free(tracker->gradients[i]->withdrawn);
+		if (tracker->gradients[i]->board == NULL)
+			free(tracker->gradients[i]->withdrawn);
 		free(tracker->gradients[i]);
 	}
+	fck_online_free(tracker);
 	free(tracker->patterns);
 	free(tracker->tracks);
 	free(tracker->groups);

@@ -35,8 +35,11 @@ struct fck_gradient {
 	uint8_t *data;
 	uint64_t size;
 	uint64_t *present;
-	uint64_t *withdrawn; // ours: units whose copies differed
+	uint64_t *withdrawn; // units whose copies differed; ours where there is no board
 	uint64_t units;
+	struct fck_board *board; // NULL: memory that the caller lent
+	uint32_t slot;           // of the board
+	uint64_t *claimed;       // units that some worker has begun to lay, or laid
 };
 
 // A piece of a group's buffer as the tracks of the group bring it.
@@ -142,6 +145,9 @@ struct fck_track_state {
 	uint64_t expected;
 };
 
+struct fck_board;
+struct fck_online_state;
+
 struct fck_tracker {
 	struct fck_pattern **patterns;
 	uint64_t pattern_count;
@@ -157,6 +163,7 @@ struct fck_tracker {
 	uint64_t gradient_room;
 	uint64_t generation; // changes with every change of tracks or memory
 	const struct fck_lay_ops *ops;
+	struct fck_online_state *online; // NULL: no boards
 	uint64_t unfollowed;
 	struct fck_finding *findings; // FCK_FINDING_LIMIT
 	uint32_t finding_count;

@@ -39,6 +39,7 @@ static const char *const lay_names[FCK_LAYS] = {
 	[FCK_LAY_SHORT] = "short",
 	[FCK_LAY_FLAG_TORN] = "flag_torn",
 	[FCK_LAY_UNCONFIRMED] = "unconfirmed",
+	[FCK_LAY_IN_FLIGHT] = "in_flight",
 };
 
 const char *fck_finding_name(uint32_t kind)
