@@ -20,11 +20,12 @@ from flowcheck_net.receive.native import Core
 from flowcheck_net.receive.native_track import ImmediateForm
 from flowcheck_net.receive.records import Records
 
-_FORMS = {
+FORMS = {
     Immediates.LITTLE: ImmediateForm.LITTLE,
     Immediates.BIG: ImmediateForm.BIG,
     Immediates.NUMBERS: ImmediateForm.IGNORED,
 }
+"""What the audit found of the immediates -> what the core is to check."""
 _SHOWN = 20
 """Contradictions that a manifest spells out."""
 
@@ -90,7 +91,7 @@ def write_gradients(
     _refuse_present(wanted.out, numbers)
     try:
         wanted.out.mkdir(parents=True, exist_ok=True)
-        layer = Layer(expectation.wire, layout, found.followed, _FORMS[sighted.immediates])
+        layer = Layer(expectation.wire, layout, found.followed, FORMS[sighted.immediates])
         laid = layer.lay(feed, numbers, wanted.out, core)
         run = _Run(expectation, sighted, report, found, layout, wanted, laid)
         written = tuple(run.finish(number) for number in numbers)

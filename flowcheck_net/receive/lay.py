@@ -50,6 +50,22 @@ class Followed:
     """By position and number."""
 
 
+PatternKey = tuple[GroupName, int, int, tuple[int, ...]]
+"""Queue pairs with the same (lane, channel, hop, parts) send the same pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """How the core is to track a queue pair."""
+
+    followed: Followed
+    key: PatternKey
+    group: int
+    """Number of its buffer."""
+    anchors: tuple[tuple[int, int, int], ...]
+    """(position, number, count) of cycles that follow one another; positions and numbers grow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """A packet that was not as expected at its place."""
@@ -108,13 +124,13 @@ class Layer:
     def _pass(self, run: "_Pass", batch: Sequence[tuple[int, GroupName]]) -> Laid:
         tracks = self._follow(run)
         followed = {buffer_of(one.hop.group) for one in self._followed}
-        lent = [(cycle, group) for cycle, group in batch if group in followed and self._stride(group)[0]]
+        lent = [(cycle, group) for cycle, group in batch if group in followed and self.stride(group)[0]]
         run.tracker.attach(run.core)
         presents: dict[tuple[int, GroupName], bytearray] = {}
         with ExitStack() as stack:
             for cycle, group in batch:
-                memory = stack.enter_context(mapped(self._buffer(run, cycle, group), self._stride(group)[0]))
-                presents[cycle, group] = bytearray(self._stride(group)[1])
+                memory = stack.enter_context(mapped(self._buffer(run, cycle, group), self.stride(group)[0]))
+                presents[cycle, group] = bytearray(self.stride(group)[1])
                 if (cycle, group) in lent:
                     run.tracker.lend(self._layout.numbers[group], cycle, memory, presents[cycle, group])
             run.feed(run.core)
@@ -137,23 +153,33 @@ class Layer:
 
     def _follow(self, run: "_Pass") -> list[int]:
         """Patterns, queue pairs and anchors; track numbers are places in ``followed``."""
-        patterns: dict[tuple[GroupName, int, int, tuple[int, ...]], int] = {}
+        patterns: dict[PatternKey, int] = {}
         tracks = []
-        for one in self._followed:
-            hop, group = one.hop, buffer_of(one.hop.group)
-            key = (hop.group, hop.channel, hop.index, one.parts)
-            if key not in patterns:
-                patterns[key] = run.tracker.pattern(self._pattern(one))
+        for each in self.tracks():
+            one = each.followed
+            if each.key not in patterns:
+                patterns[each.key] = run.tracker.pattern(self.pattern(one))
             capture = run.core.capture_number(one.capture)
-            number = self._layout.numbers[group]
-            track = run.tracker.follow(capture, one.ends, one.dest_qp, patterns[key], number)
+            track = run.tracker.follow(capture, one.ends, one.dest_qp, patterns[each.key], each.group)
             tracks.append(track)
-            last = None
-            for position, cycle, cycles in self._anchors(one):
-                if last is None or (position > last[0] and cycle > last[1]):
-                    run.tracker.anchor(track, position, cycle, cycles)
-                    last = position, cycle
+            for anchor in each.anchors:
+                run.tracker.anchor(track, *anchor)
         return tracks
+
+    def tracks(self) -> Iterator[Tracked]:
+        """How each followed queue pair is to be tracked, in their order."""
+        for one in self._followed:
+            hop = one.hop
+            anchors: list[tuple[int, int, int]] = []
+            for anchor in self._anchors(one):
+                if not anchors or (anchor[0] > anchors[-1][0] and anchor[1] > anchors[-1][1]):
+                    anchors.append(anchor)
+            key = (hop.group, hop.channel, hop.index, one.parts)
+            yield Tracked(one, key, self._layout.numbers[buffer_of(hop.group)], tuple(anchors))
+
+    def cycle(self, group: GroupName) -> int:
+        """Iterations after which the queue pairs of a group carry the same again; they share one buffer."""
+        return self._cycles[group]
 
     def _anchors(self, one: Followed) -> Iterator[tuple[int, int, int]]:
         """Position, number and count of the cycles that hold each run."""
@@ -165,7 +191,8 @@ class Layer:
             position = run.position - sum(packets[n % len(packets)] for n in before)
             yield position, first, (run.iteration + run.iterations - 1) // length + 1 - first
 
-    def _pattern(self, one: Followed) -> Pattern:
+    def pattern(self, one: Followed) -> Pattern:
+        """What a queue pair sends in a cycle."""
         hop, protocol = one.hop, self._wire.nccl.protocol
         group = buffer_of(hop.group)
         size, units = self._bytes(group)
@@ -226,7 +253,7 @@ class Layer:
         layout = self._layout.groups[group]
         return layout.size, present_size(layout.units) * 8
 
-    def _stride(self, group: GroupName) -> tuple[int, int]:
+    def stride(self, group: GroupName) -> tuple[int, int]:
         """Bytes of the buffer of a cycle, and of its presence bits."""
         size, units = self._bytes(group)
         return self._cycles[group] * size, self._cycles[group] * units // 8

@@ -190,20 +190,8 @@ class Tracker:
 
     def pattern(self, pattern: Pattern) -> int:
         """Number of the pattern. ReceiveError: it contradicts itself, or cuts inside a line of LL or LL128."""
-        slots = ffi.new("struct fck_slot[]", [_slot(slot) for slot in pattern.slots])
-        config = ffi.new(
-            "struct fck_pattern_config *",
-            {
-                "mtu": pattern.mtu,
-                "protocol": _PROTOCOLS[pattern.protocol],
-                "immediate": pattern.immediate.value,
-                "fifo_bytes": pattern.fifo_bytes,
-                "fifo_steps": pattern.fifo_steps,
-                "steps": pattern.steps,
-                "compare": pattern.compare,
-                "search": pattern.search,
-            },
-        )
+        slots = ffi.new("struct fck_slot[]", [(*slot_numbers(slot), 0) for slot in pattern.slots])
+        config = ffi.new("struct fck_pattern_config *", pattern_numbers(pattern))
         hints = {
             errno.EINVAL: "packets, bytes, MTU or steps contradict one another",
             errno.EOPNOTSUPP: f"pieces are cut inside a line of {pattern.protocol}, which cannot be laid",
@@ -331,16 +319,24 @@ class Tracker:
         return int(lib.fck_tracker_unfollowed(self._tracker))
 
 
-def _slot(slot: Slot) -> dict[str, int]:
+def pattern_numbers(pattern: Pattern) -> tuple[int, ...]:
+    """The fields of ``struct fck_pattern_config``, in their order."""
+    return (
+        pattern.mtu,
+        _PROTOCOLS[pattern.protocol],
+        pattern.immediate.value,
+        pattern.fifo_bytes,
+        pattern.fifo_steps,
+        pattern.steps,
+        int(pattern.compare),
+        int(pattern.search),
+    )
+
+
+def slot_numbers(slot: Slot) -> tuple[int, ...]:
+    """The fields of ``struct fck_slot``, in their order; all but the reserved one."""
     immediate = slot.immediate.value if isinstance(slot.immediate, Immediate) else slot.immediate
-    return {
-        "packets": slot.packets,
-        "bytes": slot.bytes,
-        "immediate": immediate,
-        "data_at": slot.data_at,
-        "data_bytes": slot.data_bytes,
-        "wire_at": slot.wire_at,
-        "unit": slot.unit,
-        "reduced": slot.reduced,
-        "step": slot.step,
-    }
+    return (
+        *(slot.packets, slot.bytes, immediate, slot.data_at, slot.data_bytes, slot.wire_at),
+        *(slot.unit, int(slot.reduced), slot.step),
+    )

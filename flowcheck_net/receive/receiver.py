@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from flowcheck_net.errors import ReceiveError
-from flowcheck_net.receive.receiver_config import Plan, config_text, free_hugepages_mb
+from flowcheck_net.receive.receiver_config import Plan, config_text, free_hugepages_mb, placing_file
 from flowcheck_net.receive.receiver_status import Status, said, status_of
 
 PROGRAM = "flowcheck-receiver"
@@ -83,6 +83,8 @@ class Receiver:
         self._last: dict[str, Any] = {}
         config = folder / f"life-{life}.conf"
         command = [str(program()), str(config)]
+        if plan.placing is not None:
+            placing_file(self.spool).write_text(plan.placing.text, encoding="utf-8")
         config.write_text(config_text(plan, self.spool, free_hugepages_mb()), encoding="utf-8")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -107,6 +109,11 @@ class Receiver:
     @property
     def _output(self) -> IO[bytes]:
         return cast(IO[bytes], self._process.stdout)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The last that it said, as it said it."""
+        return self._last
 
     def stop(self) -> None:
         """Ask it to end with its records; ``statuses`` then comes to an end."""

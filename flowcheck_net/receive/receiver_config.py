@@ -17,10 +17,38 @@ _BUFFER_HEAD = 448
 """Bytes of a buffer that are no packet."""
 _HELD = 8192
 """Buffers of a port that wait for the pcapng file."""
+_COPY_FLIGHTS = 1024
+"""Packets that wait for a DMA device: receiver/app/copy.h."""
 _BASE_MB = 96
 _MEMINFO = Path("/proc/meminfo")
 _IDLE_US = 50
 """How long a worker sleeps that finds nothing at a virtual device. Physical ones are polled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Payload into gradient boards, while packets come."""
+
+    text: str
+    """What is to be placed: ``placement.placement_text``."""
+    folder: Path
+    """Of the boards."""
+    slots: int = 3
+    """Iterations (cycles) that a board holds."""
+    close_ms: int = 10_000
+    """After so long without a packet what is open is closed."""
+    copiers: tuple[str, ...] = ()
+    """DMA devices that copy, one a worker: ``dma_skeleton0``, or PCI addresses."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """EAL arguments."""
+        return tuple(f"--vdev={name}" if name.startswith("dma_") else f"--allow={name}" for name in self.copiers)
+
+    @property
+    def physical(self) -> bool:
+        """A copier is on the PCI bus."""
+        return any(not name.startswith("dma_") for name in self.copiers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +62,17 @@ class Plan:
     """None: where there are enough of them."""
     writing: Writing | None = None
     """All packets to a pcapng file."""
+    placing: Placing | None = None
+
+
+def _copied(plan: Plan) -> bool:
+    return plan.placing is not None and bool(plan.placing.copiers)
 
 
 def _memory_mb(plan: Plan) -> int:
     held = _HELD if plan.writing is not None else 0
-    need = sum((_buffers(port) + held) * (port.mtu + _BUFFER_HEAD) for port in plan.ports)
+    flights = _COPY_FLIGHTS if _copied(plan) else 0
+    need = sum((_buffers(port) + held + flights * port.workers) * (port.mtu + _BUFFER_HEAD) for port in plan.ports)
     return _BASE_MB + need // (1 << 20) * 5 // 4
 
 
@@ -84,8 +118,10 @@ def _cores(workers: int) -> str:
 
 def eal_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
     """All arguments of the EAL; raises ReceiveError where there are too few hugepages."""
-    physical = any(port.device.physical for port in plan.ports)
+    placing = plan.placing
+    physical = any(port.device.physical for port in plan.ports) or (placing is not None and placing.physical)
     devices = [word for port in plan.ports for word in port.device.arguments]
+    devices += placing.devices if placing else ()
     return (
         *_memory_words(plan, free_mb),
         *(() if physical else ("--no-pci",)),
@@ -109,8 +145,10 @@ def config_text(plan: Plan, spool: Path, free_mb: int) -> str:
         *(config_lines(plan.writing) if plan.writing is not None else ()),
         *(f"eal {word}" for word in eal_words(plan, free_mb)),
     ]
+    if plan.placing is not None:
+        lines += _placing_lines(plan.placing, spool)
     for port in plan.ports:
-        lines += _port_lines(port)
+        lines += (*_port_lines(port), *((f"copiers {port.workers}",) if _copied(plan) else ()))
     for line in lines:
         if "\n" in line or len(line.encode()) >= _LONGEST:
             raise ReceiveError(f"a name is too long, or holds a line end: {line[:80]!r}", hint="choose a shorter one")
@@ -118,6 +156,21 @@ def config_text(plan: Plan, spool: Path, free_mb: int) -> str:
 
 
 _LONGEST = 1024
+
+
+def placing_file(spool: Path) -> Path:
+    """Where the receiver finds what it is to place."""
+    return spool.with_suffix(".place")
+
+
+def _placing_lines(placing: Placing, spool: Path) -> Sequence[str]:
+    return (
+        f"place {placing_file(spool)}",
+        f"place_memory {placing.folder}",
+        f"place_slots {placing.slots}",
+        f"place_close_ms {placing.close_ms}",
+        *(f"copy {name}" for name in placing.copiers),
+    )
 
 
 def _port_lines(port: Port) -> Sequence[str]:

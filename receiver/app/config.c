@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fck_board.h"
+
 static int set_text(char *target, const char *value)
 {
 	if (strlen(value) >= CONFIG_TEXT || value[0] == '\0')
@@ -35,6 +37,30 @@ static int add_eal(struct config *config, const char *value)
 		return -ENOMEM;
 	config->eal_count++;
 	return 0;
+}
+
+static int add_copy(struct config *config, const char *value)
+{
+	if (config->copy_count == CONFIG_COPIES)
+		return -EINVAL;
+	config->copies[config->copy_count] = strdup(value);
+	if (config->copies[config->copy_count] == NULL)
+		return -ENOMEM;
+	config->copy_count++;
+	return 0;
+}
+
+static int set_place(struct config *config, const char *key, const char *value)
+{
+	if (strcmp(key, "place") == 0)
+		return set_text(config->place, value);
+	if (strcmp(key, "place_memory") == 0)
+		return set_text(config->place_memory, value);
+	if (strcmp(key, "place_slots") == 0)
+		return set_number(&config->place_slots, value, FCK_BOARD_SLOTS);
+	if (strcmp(key, "place_close_ms") == 0)
+		return set_number(&config->place_close_ms, value, 3600000);
+	return -EINVAL;
 }
 
 static int add_gre_type(struct config *config, const char *value)
@@ -84,6 +110,8 @@ static int set_port(struct config *config, const char *key, const char *value)
 		return set_number(&port->mtu, value, UINT16_MAX);
 	if (strcmp(key, "descriptors") == 0)
 		return set_number(&port->descriptors, value, UINT16_MAX);
+	if (strcmp(key, "copiers") == 0)
+		return set_number(&port->copiers, value, CONFIG_WORKERS);
 	if (strcmp(key, "mbufs") == 0)
 		return set_number(&port->mbufs, value, 1u << 24);
 	if (strcmp(key, "loss") == 0)
@@ -115,6 +143,10 @@ static int set(struct config *config, const char *key, const char *value)
 		return set_pcapng(config, key + 6, value);
 	if (strcmp(key, "eal") == 0)
 		return add_eal(config, value);
+	if (strcmp(key, "copy") == 0)
+		return add_copy(config, value);
+	if (strncmp(key, "place", 5) == 0)
+		return set_place(config, key, value);
 	if (strcmp(key, "port") == 0)
 		return add_port(config, value);
 	if (strcmp(key, "interval_ms") == 0)
@@ -152,7 +184,7 @@ int config_read(const char *path, struct config *config, uint32_t *line)
 	FILE *file = fopen(path, "r");
 	int rc;
 
-	*config = (struct config){.interval_ms = 1000, .pcapng_first = 1};
+	*config = (struct config){.interval_ms = 1000, .pcapng_first = 1, .place_slots = 3, .place_close_ms = 10000};
 	*line = 0;
 	if (file == NULL)
 		return -errno;
@@ -175,4 +207,6 @@ void config_free(struct config *config)
 {
 	for (uint32_t i = 0; i < config->eal_count; i++)
 		free(config->eal[i]);
+	for (uint32_t i = 0; i < config->copy_count; i++)
+		free(config->copies[i]);
 }

@@ -8,7 +8,7 @@
 
 #include "fck.h"
 
-enum { CONFIG_PORTS = 32, CONFIG_WORKERS = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024, CONFIG_HELD = 8192 };
+enum { CONFIG_COPIES = 64, CONFIG_PORTS = 32, CONFIG_WORKERS = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024, CONFIG_HELD = 8192 };
 
 // Which of a driver's counters tell the truth; decided by flowcheck-net, which knows the drivers.
 enum config_loss {
@@ -34,6 +34,7 @@ struct config_port {
 	uint32_t tunnelled;   // 1: frames may come in tunnels, whose outer addresses RSS would go by
 	uint32_t mtu;
 	uint32_t descriptors; // of each queue
+	uint32_t copiers;     // workers whose payload a DMA device copies: they hold more packets
 	uint32_t mbufs;       // of each queue; 0: as many as are needed
 	uint32_t loss;        // enum config_loss
 	uint32_t held;        // mbufs that others than workers may hold
@@ -52,6 +53,12 @@ struct config {
 	uint32_t interval_ms; // between two writings
 	uint32_t idle_us;     // sleep of a worker that finds nothing for long; 0: none
 	struct fck_config core;
+	char place[CONFIG_TEXT];        // file that says what is to be placed; empty: nothing (place_file.h)
+	char place_memory[CONFIG_TEXT]; // folder of the gradient boards
+	uint32_t place_slots;           // of each board
+	uint32_t place_close_ms;        // so long without a packet: what is open is closed
+	char *copies[CONFIG_COPIES];    // DMA devices, one a worker
+	uint32_t copy_count;
 };
 
 // Reads the file. 0; -EINVAL: `line` is not understood; -ENOMEM; or -errno of opening and reading.

@@ -75,6 +75,10 @@ static bool make_worker(struct control *control, uint32_t config_port, uint32_t 
 		return false;
 	}
 	control->worker_count++;
+	if (!placement_worker(&control->placement, port->config->name, control->worker_count - 1, &worker->place))
+		return false;
+	if (worker->place != NULL)
+		fck_core_track(worker->core, worker->place->tracker);
 	return true;
 }
 
@@ -119,6 +123,8 @@ bool control_set_up(struct control *control, const struct config *config)
 	int rc;
 
 	control->config = config;
+	if (!placement_open(&control->placement, config))
+		return false;
 	for (uint32_t i = 0; i < config->port_count; i++)
 		if (!port_set_up(&control->ports[i], &config->ports[i]))
 			return false;
@@ -205,8 +211,11 @@ static void harvest(struct control *control, bool running)
 
 int control_harvest(struct control *control)
 {
+	int rc;
+
 	harvest(control, true);
-	return spool_flush(&control->spool);
+	rc = spool_flush(&control->spool);
+	return rc == 0 ? placement_tell(&control->placement) : rc;
 }
 
 // Dealers first: what they have still dealt is counted.
@@ -229,6 +238,12 @@ int control_finish(struct control *control)
 	int rc = 0;
 
 	stop_all(control);
+	for (uint32_t i = 0; i < control->worker_count; i++)
+		if (control->workers[i].place != NULL)
+			place_finish(control->workers[i].place, poll_now());
+	rc = placement_tell(&control->placement);
+	if (rc != 0)
+		return rc;
 	harvest(control, false);
 	for (uint32_t i = 0; rc == 0 && i < control->worker_count; i++)
 		rc = results_worker(control, i);
@@ -248,7 +263,9 @@ void control_free(struct control *control)
 		free(control->workers[i].exchange);
 		fck_free(control->workers[i].core);
 		book_free(&control->workers[i].book);
+		place_free(control->workers[i].place);
 	}
+	placement_close(&control->placement);
 	for (uint32_t i = 0; i < control->config->port_count; i++)
 		deal_free(&control->dealers[i]);
 	spool_close(&control->spool);

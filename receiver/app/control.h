@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "deal.h"
+#include "place.h"
 #include "port.h"
 #include "spool.h"
 #include "worker.h"
@@ -24,6 +25,7 @@ struct control {
 	struct dealer dealers[CONFIG_PORTS];     // of each port; without lanes where its workers poll queues themselves
 	struct spool spool;
 	struct tap tap; // without ports where no pcapng file is to be written
+	struct placement placement;
 };
 
 // Held by the control thread but while it waits, so that others may look at what it knows.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copy.h"
 #include "packet_sockets.h"
 #include "say.h"
 #include "steer.h"
@@ -43,7 +44,7 @@ static bool make_pool(struct port *port)
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (mbufs == 0)
-		mbufs = port->queues * (port->descriptors + BURST_SPARE) + rings * (rte_align32pow2(port->descriptors + 1u) + BURST_SPARE) + port->config->held;
+		mbufs = port->queues * (port->descriptors + BURST_SPARE) + rings * (rte_align32pow2(port->descriptors + 1u) + BURST_SPARE) + port->config->held + port->config->copiers * COPY_FLIGHTS;
 	snprintf(name, sizeof(name), "port%u", port->id);
 	room = RTE_MAX(room, (uint32_t)RTE_MBUF_DEFAULT_BUF_SIZE);
 	if (room > UINT16_MAX) {

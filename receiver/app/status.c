@@ -121,6 +121,23 @@ static void print_port(struct control *control, uint32_t number)
 	putchar('}');
 }
 
+// Counters of the workers are theirs as long as they run.
+static void print_placement(const struct control *control, bool ended)
+{
+	const char *before = "";
+
+	placement_print(&control->placement);
+	printf(",\"placed\":[");
+	for (uint32_t i = 0; ended && i < control->worker_count; i++) {
+		if (control->workers[i].place == NULL)
+			continue;
+		printf("%s", before);
+		place_print(control->workers[i].place);
+		before = ",";
+	}
+	printf("]");
+}
+
 void status_say(struct control *control, const char *event)
 {
 	printf("{\"event\":\"%s\",\"runtime\":\"%s\",\"ports\":[", event, rte_eal_get_runtime_dir());
@@ -128,6 +145,9 @@ void status_say(struct control *control, const char *event)
 		print_port(control, i);
 		printf("%s", i + 1 < control->config->port_count ? "," : "");
 	}
-	printf("]}\n");
+	printf("]");
+	if (control->placement.file.group_count > 0)
+		print_placement(control, strcmp(event, "stopped") == 0);
+	printf("}\n");
 	fflush(stdout);
 }

@@ -8,6 +8,8 @@
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 
+#include "place.h"
+
 void worker_fill(struct worker *worker)
 {
 	struct exchange *exchange = worker->exchange;
@@ -82,9 +84,15 @@ int worker_run(void *argument)
 		if (packets > 0) {
 			if (worker->tap != NULL)
 				tap_offer(worker->tap, mbufs, packets, poll_now());
+			if (worker->place != NULL)
+				place_begin(worker->place, mbufs, packets);
 			count(worker, mbufs, packets);
+			if (worker->place != NULL)
+				place_end(worker->place, poll_now());
 			worker->idle_polls = 0;
 		} else {
+			if (worker->place != NULL)
+				place_rest(worker->place, poll_now());
 			poll_rest(&worker->idle_polls, worker->idle_us);
 		}
 		// A full burst says that more is waiting: only then it is worth to ask how much.

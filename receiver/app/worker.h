@@ -38,6 +38,8 @@ struct exchange {
 	struct fck_message rows[EXCHANGE_ROWS];
 };
 
+struct place;
+
 struct worker {
 	_Atomic bool stop;
 	uint16_t port;
@@ -53,6 +55,7 @@ struct worker {
 	struct flow_book book; // of the control thread
 	uint64_t missing; // PSNs never seen between those of its flows; once it has ended
 	bool ended;
+	struct place *place; // NULL: nothing is placed
 	// Written by the worker, read by others at any time.
 	_Atomic uint64_t uncounted;  // frames that the core had no memory for
 	_Atomic uint64_t segmented;  // frames longer than an mbuf: only the first part was looked at

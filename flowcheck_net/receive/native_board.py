@@ -1,0 +1,159 @@
+"""The door to gradient boards in shared memory (receiver/core/fck_board.h)."""
+
+import errno
+import mmap
+import os
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Self
+
+from flowcheck_net._native import ffi, lib
+from flowcheck_net.errors import ReceiveError
+
+SLOTS: int = lib.FCK_BOARD_SLOTS
+JOURNAL: int = lib.FCK_BOARD_JOURNAL
+_TAKEN, _HELD = 1 << 8, 1 << 9
+
+
+class BoardState(IntEnum):
+    """Of a slot."""
+
+    FREE = lib.FCK_BOARD_FREE
+    OPENING = lib.FCK_BOARD_OPENING
+    OPEN = lib.FCK_BOARD_OPEN
+    COMPLETE = lib.FCK_BOARD_COMPLETE
+    """Every unit that carries gradient bytes is present."""
+    GAPS = lib.FCK_BOARD_GAPS
+    """Closed, and units are missing."""
+
+
+class BoardEvent(IntEnum):
+    """What was written into a board's journal."""
+
+    COMPLETE = lib.FCK_BOARD_CLOSED_COMPLETE
+    GAPS = lib.FCK_BOARD_CLOSED_GAPS
+    REOPENED = lib.FCK_BOARD_REOPENED
+    """It was complete, and units were taken back or contradicted since."""
+    BROKEN = lib.FCK_BOARD_BROKEN
+    """It was open when the receiver ended without closing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """An entry of the journal."""
+
+    cycle: int
+    life: int
+    event: BoardEvent
+    units: int
+    """Present at that moment."""
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStatus:
+    """A slot at one moment."""
+
+    state: BoardState
+    cycle: int
+    life: int
+    units: int
+    """That are present."""
+    withdrawn: int
+    """Units taken back or contradicted so far."""
+    closed_ns: int
+    taken: bool
+    held: bool
+
+
+class NativeBoard:
+    """A mapped board. Raises ReceiveError where the file is none of this version."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with path.open("r+b") as file:
+                self._memory = mmap.mmap(file.fileno(), 0)
+        except (OSError, ValueError) as fault:
+            raise ReceiveError(
+                f"{path} cannot be opened: {fault}", hint="is a receiver placing into that folder (--payload)?"
+            ) from fault
+        self._view: Any = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
+        self._board = ffi.cast("struct fck_board *", self._view)
+        if lib.fck_board_check(self._board, len(self._memory)) != 0:
+            self.close()
+            raise ReceiveError(f"{path} is no gradient memory of this version", hint="remove it, or update the reader")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the mapping; no view of its memory may be left."""
+        ffi.release(self._view)
+        self._memory.close()
+
+    @property
+    def group(self) -> str:
+        """Its name."""
+        return bytes(ffi.string(self._board.name)).decode()
+
+    @property
+    def plan(self) -> str:
+        """Digest (hex) of the plan; empty: none was given."""
+        return bytes(ffi.string(self._board.plan)).decode()
+
+    def number(self, field: str) -> int:
+        """A field of ``struct fck_board``."""
+        return int(getattr(self._board, field))
+
+    def keep(self, process: int) -> None:
+        """From now on no iteration is overwritten before it was taken; 0: no longer."""
+        self._board.keeper = process
+
+    def slot(self, number: int) -> SlotStatus:
+        """A slot as it is now."""
+        row = self._board.slot[number]
+        word = row.word
+        return SlotStatus(
+            BoardState(word & 0xFF),
+            *(row.iteration, row.life, row.laid, row.withdrawn, row.closed_ns),
+            *(bool(word & _TAKEN), bool(word & _HELD)),
+        )
+
+    def next(self, life: int, start: int) -> int | None:
+        """The slot of the lowest closed cycle from ``start`` on that was not taken."""
+        found = lib.fck_board_next(self._board, life, start)
+        return None if found < 0 else int(found)
+
+    def hold(self, slot: int) -> bool:
+        """Keep a closed slot from being used again; False: it is not closed, or another reader holds it."""
+        return int(lib.fck_board_hold(self._board, slot, os.getpid())) == 0
+
+    def let_go(self, slot: int, *, taken: bool) -> None:
+        """End ``hold``; ``taken``: it may be used again."""
+        lib.fck_board_let_go(self._board, slot, taken)
+
+    def present(self, slot: int) -> bytes:
+        """A copy of the presence bits: unit u is bit ``u & 7`` of byte ``u >> 3``."""
+        at = lib.fck_board_present(self._board, slot)
+        return bytes(ffi.buffer(at, (self.number("units") + 63) // 64 * 8))
+
+    def data(self, slot: int, start: int, stop: int) -> bytes:
+        """A copy of bytes ``start`` to ``stop`` (without), whatever is present."""
+        if not 0 <= start <= stop <= self.number("size"):
+            raise ValueError(f"bytes {start} to {stop} of a slot of {self.number('size')}")
+        return bytes(ffi.buffer(lib.fck_board_data(self._board, slot) + start, stop - start))
+
+    def closing(self, number: int) -> Closing | None:
+        """An entry of the journal by its running number; None: not there yet. LookupError: overwritten."""
+        out = ffi.new("struct fck_board_closing *")
+        result = lib.fck_board_closing_get(self._board, number, out)
+        if result == -errno.ENODATA:
+            raise LookupError(number)
+        if result < 0:
+            return None
+        return Closing(out.iteration, out.life, BoardEvent(out.event), out.laid, out.time_ns)
