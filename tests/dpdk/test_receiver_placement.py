@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flowcheck_net.plan.plan import Plan as JobPlan
 from tests.doubles import payload_world as world
 from tests.dpdk.placing import check_partial, check_whole, place
 from tests.dpdk.receiving import needs_receiver
@@ -35,16 +36,17 @@ FORMS = (
 
 def plan_with(
     tmp_path: Path, protocol: str, form: str, *, mtu: int = 1024, elements: tuple[int, ...] = (20_011, 700, 3)
-):
+) -> JobPlan:
     nccl = f"protocol: {protocol}, channels: 2, threads: 512, {form}"
     return world.plan_of("two-host", world.job_file(tmp_path / "job.yaml", nccl, elements, mtu=mtu))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("protocol", "form"), [*zip(PROTOCOLS, FORMS, strict=True), *zip(PROTOCOLS[::-1], FORMS, strict=True)][:5]
+)
 def test_protocols_and_forms(tmp_path: Path, protocol: str, form: str) -> None:
     plan = plan_with(tmp_path, protocol, form)
-    check_whole(plan, place(plan, tmp_path, iterations=6).folder, 6)
+    check_whole(plan, place(plan, tmp_path, iterations=4).folder, 4)
 
 
 LOSSES = (
