@@ -22,8 +22,9 @@ BUILT_IN = {
     "p4rt": "flowcheck_net.drivers.p4runtime:open_p4runtime",
     "tc": "flowcheck_net.drivers.tc:open_tc",
     "ssh": "flowcheck_net.drivers.ssh:open_ssh",
+    "sonic": "flowcheck_net.drivers.sonic:open_sonic",
 }
-EXTRAS = {"p4rt": "p4", "ssh": "vendor"}
+EXTRAS = {"p4rt": "p4", "ssh": "vendor", "sonic": "vendor"}
 """Driver -> the extra of the package that has what it needs."""
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]

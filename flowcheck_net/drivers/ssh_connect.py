@@ -6,6 +6,7 @@ import hashlib
 import socket
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Never
 
 from flowcheck_net.drivers.login import Login
@@ -31,6 +32,16 @@ class Unreachable(Exception):
 
 class Lost(Exception):
     """The connection ended, or the switch fell silent. What was sent last may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    output: str
+    complaint: str
+    """What it wrote to stderr."""
 
 
 class Wire:
@@ -63,6 +74,32 @@ class Wire:
         except Exception as error:
             raise Lost(f"the connection broke: {error}") from error
 
+    def execute(self, command: str, stdin: str, seconds: float) -> "Ended":
+        """Run a command beside the terminal, without one of its own; raises Lost where its end is not known."""
+        client: Any = self._connection.remote_conn_pre
+        output, complaint = bytearray(), bytearray()
+        try:
+            channel = client.get_transport().open_session(timeout=seconds)
+            channel.settimeout(seconds)
+            channel.exec_command(command)
+            channel.sendall(stdin.encode())
+            channel.shutdown_write()
+            deadline = time.monotonic() + seconds
+            while not (channel.closed or (channel.exit_status_ready() and channel.eof_received)):
+                _take(channel, output, complaint)
+                if time.monotonic() > deadline:
+                    raise Lost(f"no answer within {seconds:g} s")
+            _take(channel, output, complaint)
+            code = channel.recv_exit_status() if channel.exit_status_ready() else -1
+            channel.close()
+        except Lost:
+            raise
+        except Exception as error:
+            raise Lost(f"the connection broke: {error or type(error).__name__}") from error
+        if code < 0:
+            raise Lost("the connection ended before the command")
+        return Ended(code, output.decode(errors="replace"), complaint.decode(errors="replace"))
+
     def close(self) -> None:
         """Hang up; never raises."""
         with suppress(Exception):
@@ -70,6 +107,17 @@ class Wire:
         if self._jump is not None:
             with suppress(Exception):
                 self._jump.close()
+
+
+def _take(channel: "paramiko.Channel", output: bytearray, complaint: bytearray) -> None:
+    """What has arrived, after a short wait where nothing has."""
+    had = len(output) + len(complaint)
+    while channel.recv_ready():
+        output += channel.recv(1 << 16)
+    while channel.recv_stderr_ready():
+        complaint += channel.recv_stderr(1 << 16)
+    if len(output) + len(complaint) == had:
+        time.sleep(_TICK / 25)
 
 
 def connect(where: Reference, login: Login, jump_login: Login, device_type: str) -> Wire:

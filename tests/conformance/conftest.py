@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.conformance import bed_ovs, bench_fake, bench_ovs, bench_p4runtime, bench_ssh, bench_tc
+from tests.conformance import bed_ovs, bench_fake, bench_ovs, bench_p4runtime, bench_sonic, bench_ssh, bench_tc
 from tests.conformance.bench import Bench, Cannot
 from tests.conformance.crash import Bed
 
@@ -24,6 +24,7 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "junos-ssh": bench_ssh.junos,
     "nxos-ssh": bench_ssh.nxos,
     "real-bmv2": bench_p4runtime.real,
+    "sonic": bench_sonic.double,
     "tc": bench_tc.real,
 }
 
@@ -81,5 +82,6 @@ def pytest_sessionfinish() -> None:
     """Switches that are set up once for all tests end here."""
     bench_ovs.close()
     bench_p4runtime.close()
+    bench_sonic.close()
     bench_tc.close()
     bed_ovs.close()
