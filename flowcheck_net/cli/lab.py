@@ -90,7 +90,8 @@ def up_command(directory: Path, name: str) -> None:
     from flowcheck_net.spec.load import load_specs, spec_paths
 
     place = directory_of(name)
-    up(load_specs(*spec_paths(directory)), place)
+    with interruptible():
+        up(load_specs(*spec_paths(directory)), place)
     click.echo(f"lab {name}: up; its files: {place}")
     click.echo(f"its switches, for every other command: flowcheck-net plan {place}/specs -o plan.json")
 
@@ -319,7 +320,8 @@ def down_command(name: str) -> None:
     """
     from flowcheck_net.lab.build import directory_of, down
 
-    count = down(directory_of(name))
+    with interruptible():
+        count = down(directory_of(name))
     click.echo(f"lab {name}: {count} processes ended" if count else f"lab {name}: nothing of it ran any more")
 
 

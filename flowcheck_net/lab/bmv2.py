@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flowcheck_net.errors import LabError
 from flowcheck_net.ids import Address
 from flowcheck_net.lab.buffers import dropped, enlarge
-from flowcheck_net.lab.place import Place, wait_until
+from flowcheck_net.lab.place import Place
 from flowcheck_net.lab.switch import accepts
 from flowcheck_net.receive.synth_frames import mac_of
 
@@ -98,9 +98,7 @@ class Bmv2Switch:
         words += ["--notifications-addr", f"ipc://{self.directory}/notify.ipc"]
         words += ["--", "--grpc-server-addr", f"unix:{self._socket}"]
         process = self._place.spawn(self._process, words, inside=self.name, cwd=self.directory)
-        wait_until(lambda: accepts(self._socket) or not process.alive, f"BMv2 {self.name}")
-        if not process.alive:
-            raise LabError(f"BMv2 {self.name} ended: {self._place.said(self._process)}")
+        self._place.expect(self._process, lambda: accepts(self._socket), f"BMv2 {self.name}")
         self._load()
         enlarge(process)
         self.begin()  # what it did not take before it was ready belongs to its start

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ from flowcheck_net.errors import LabError
 from flowcheck_net.lab import bmv2, switch
 from flowcheck_net.lab.blueprint import BMV2, OVS, Blueprint, End, blueprint, mac_text
 from flowcheck_net.lab.bmv2 import Bmv2Switch
-from flowcheck_net.lab.place import LABS, Place, read_processes, wait_until
+from flowcheck_net.lab.place import LABS, Place, read_processes
 from flowcheck_net.lab.switch import LabSwitch, Switch
 from flowcheck_net.spec.dump import dump_yaml
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
 
 _PROGRAMS = ("ip", "nsenter", "unshare", "setpriv", "sh")
 _MTU = 9000
+RECEIVER = "/receiver"
+"""How the names of receivers end."""
+FILTERS = "flowcheck_lab"
+"""The nftables table of faults, in the namespaces of switches."""
 SPECS = "specs"
 """Folder of the lab's copy of the three files."""
 
@@ -70,9 +75,12 @@ def directory_of(name: str, root: Path = LABS) -> Path:
 def lab_of(specs: Specs, directory: Path) -> Iterator[Lab]:
     """A lab for as long as the block lasts; nothing of it outlives this process, whatever ends it."""
     with Place(directory, tied=True) as place:
-        _begin(place, specs)
+        _check(place, specs)
         try:
-            yield _make(place, specs)
+            with _named_faults(directory):
+                place.make()
+                lab = _make(place, specs)
+            yield lab
         finally:
             place.clear()
 
@@ -80,9 +88,11 @@ def lab_of(specs: Specs, directory: Path) -> Iterator[Lab]:
 def up(specs: Specs, directory: Path) -> None:
     """Make a lab that stays. Raises LabError; then nothing of it is left."""
     with Place(directory, tied=False) as place:
-        _begin(place, specs)
+        _check(place, specs)
         try:
-            _make(place, specs)
+            with _named_faults(directory):
+                place.make()
+                _make(place, specs)
         except BaseException:
             place.clear()
             raise
@@ -98,6 +108,8 @@ def standing(directory: Path) -> Iterator[Lab]:
     with Place(directory, tied=False) as place:
         if not place.processes:
             raise LabError(f"no lab {place.name!r} is up", hint="flowcheck-net lab up DIRECTORY")
+        for name in [name for name in place.processes if name.endswith(RECEIVER)]:
+            place.end(name, signal.SIGKILL)  # of a run that was killed
         dead = [name for name, process in place.processes.items() if not process.alive]
         if dead:
             raise LabError(
@@ -106,7 +118,20 @@ def standing(directory: Path) -> Iterator[Lab]:
             )
         specs = load_specs(*spec_paths(directory / SPECS))
         drawn = blueprint(specs.topology)
+        _heal(place, drawn)
         yield Lab(place, drawn, _switches(place, drawn))
+
+
+def _heal(place: Place, drawn: Blueprint) -> None:
+    """Undo the faults of a run that was killed: filters on switches, links that are down."""
+    for node in drawn.all_nodes:
+        ends = [end.interface for cable in drawn.cables for end in cable if end.node == node]
+        place.run("ip", "-batch", "-", inside=node, stdin="\n".join(f"link set {name} up" for name in ends))
+    if shutil.which("nft") is not None:
+        for switch in drawn.switches:
+            tables = place.run("nft", "list", "tables", inside=switch)
+            if f"netdev {FILTERS}" in tables:
+                place.run("nft", "delete", "table", "netdev", FILTERS, inside=switch)
 
 
 def down(directory: Path) -> int:
@@ -137,10 +162,24 @@ def statuses(root: Path = LABS) -> tuple[Status, ...]:
     return tuple(found)
 
 
-def _begin(place: Place, specs: Specs) -> None:
+def _check(place: Place, specs: Specs) -> None:
+    """Can it be made here? Nothing is made yet."""
     if why := missing({each.platform for each in specs.topology.switches}):
         raise LabError(f"no lab can be made: {why}", hint="see docs/lab.md for what a lab needs")
-    place.make()
+    blueprint(specs.topology)
+    place.check_free()
+
+
+@contextmanager
+def _named_faults(directory: Path) -> Iterator[None]:
+    """What the machine refuses while a lab is made, such as room on its disk, is a LabError."""
+    try:
+        yield
+    except OSError as error:
+        raise LabError(
+            f"the lab cannot be made in {directory}: {error.strerror or error}",
+            hint="docs/lab.md says what a lab needs",
+        ) from error
 
 
 def _make(place: Place, specs: Specs) -> Lab:
@@ -184,9 +223,20 @@ def _namespace(place: Place, node: str) -> None:
     """A namespace that lives as long as the process that holds it; quiet, for nobody in it sends anything unasked."""
     ours = Path("/proc/self/ns/net").readlink()
     holder = place.spawn(node, ["unshare", "--net", "--", "sleep", "infinity"])
-    wait_until(lambda: Path(holder.namespace).readlink() != ours, f"namespace of {node}")
-    quiet = "for which in all default; do echo 1 > /proc/sys/net/ipv6/conf/$which/disable_ipv6; done; ip link set lo up"
+    place.expect(node, lambda: _link(holder.namespace) not in (ours, None), f"namespace of {node}")
+    quiet = (
+        "for each in /proc/sys/net/ipv6/conf/all /proc/sys/net/ipv6/conf/default; do "
+        "[ ! -d $each ] || echo 1 > $each/disable_ipv6; done; ip link set lo up"
+    )
     place.run("sh", "-c", quiet, inside=node)
+
+
+def _link(path: str) -> Path | None:
+    """Where a link leads; None: nowhere any more."""
+    try:
+        return Path(path).readlink()
+    except OSError:
+        return None
 
 
 def _cables(place: Place, drawn: Blueprint, node: str) -> None:

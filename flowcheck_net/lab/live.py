@@ -1,5 +1,6 @@
 """The real receiver at the checkpoint nodes: ``flowcheck-net receive``, as a user would start it there."""
 
+import shutil
 import signal
 import sys
 import time
@@ -9,8 +10,7 @@ from pathlib import Path
 
 from flowcheck_net.errors import LabError
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.lab.build import Lab
-from flowcheck_net.lab.place import wait_until
+from flowcheck_net.lab.build import RECEIVER, Lab
 from flowcheck_net.lab.processes import Process, process_of
 from flowcheck_net.receive.records import Records
 from flowcheck_net.receive.records_merge import merge
@@ -51,17 +51,16 @@ class LiveReceivers:
             words = ["receive", "--plan", str(self._plan), "--node", node, *ports, "--interval", _INTERVAL]
             output = self._output(node)
             output.unlink(missing_ok=True)
+            shutil.rmtree(_spool(output), ignore_errors=True)
             self._starts[node] = self._lab.place.text(name).count(_STARTED)
             self._lab.place.spawn(name, [sys.executable, "-c", _PROGRAM, *words, "-o", str(output)], inside=node)
-        process = self._lab.place.processes[name]
         self._starts[node] += 1
-        wait_until(
-            lambda: self._lab.place.text(name).count(_STARTED) >= self._starts[node] or not process.alive,
+        self._lab.place.expect(
+            name,
+            lambda: self._lab.place.text(name).count(_STARTED) >= self._starts[node],
             f"receiver of {node}",
             _START,
         )
-        if not process.alive:
-            raise LabError(f"the receiver of {node} ended: {self._lab.place.said(name)}", hint="see docs/receiver.md")
         self._begun[node] = time.monotonic()
 
     def kill(self, node: str) -> None:
@@ -87,7 +86,7 @@ class LiveReceivers:
             if not self._output(node).exists():
                 raise LabError(
                     f"the receiver of {node} wrote no records: {self._lab.place.said(_name(node))}",
-                    hint=f"what it left is in {self._output(node)}.spool",
+                    hint=f"what it left is in {_spool(self._output(node))}",
                 )
         merged = merge([(node, read_records(self._output(node))) for node in self._begun])
         write_records(output, merged)
@@ -97,8 +96,13 @@ class LiveReceivers:
         return self._folder / f"{node}.fcr"
 
 
+def _spool(output: Path) -> Path:
+    """Where a receiver keeps what it has until its records are written."""
+    return output.with_name(f"{output.name}.spool")
+
+
 def _name(node: str) -> str:
-    return f"{node}/receiver"
+    return f"{node}{RECEIVER}"
 
 
 def _children(parent: Process) -> Iterator[Process]:

@@ -1,18 +1,17 @@
 """Faults happen: those of a whole run before it, the others at their time from a thread of their own."""
 
+import shutil
 import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from flowcheck_net.errors import FlowcheckError
+from flowcheck_net.errors import FlowcheckError, LabError
 from flowcheck_net.lab.blueprint import End
-from flowcheck_net.lab.build import Lab
+from flowcheck_net.lab.build import FILTERS, Lab
 from flowcheck_net.lab.faults import Fault, FaultKind
 from flowcheck_net.lab.receivers import Receivers
-
-_TABLE = "flowcheck_lab"
 
 
 class Misfortune:
@@ -25,11 +24,12 @@ class Misfortune:
         self._faults = faults
         self._stop = threading.Event()
         self._duration = duration
-        self._thread = threading.Thread(target=self._run, name="lab-faults")
+        self._thread = threading.Thread(target=self._run, name="lab-faults", daemon=True)
         self._error: FlowcheckError | None = None
         self._filtered: set[str] = set()
 
     def __enter__(self) -> Self:
+        """Raises LabError where a fault cannot be had here."""
         for fault in self._faults:
             if fault.kind in (FaultKind.LOSS, FaultKind.CONGESTION):
                 self._filter(fault)
@@ -42,7 +42,7 @@ class Misfortune:
         for end in (end for fault in self._faults if fault.kind is FaultKind.CUT for end in self._ends(fault)):
             self._lab.ip(end.node, f"link set {end.interface} up")
         for switch in self._filtered:
-            self._lab.place.run("nft", "delete", "table", "netdev", _TABLE, inside=switch)
+            self._lab.place.run("nft", "delete", "table", "netdev", FILTERS, inside=switch)
         if kind is None and self._error is not None:
             raise self._error
 
@@ -58,6 +58,8 @@ class Misfortune:
 
     def _filter(self, fault: Fault) -> None:
         """Nftables on the way out of the monitor ports: the kernel here has no netem."""
+        if shutil.which("nft") is None:
+            raise LabError(f"--fault {fault.kind} needs nft, which is not here", hint="apt-get install nftables")
         for number, capture in enumerate(self._ends(fault)):
             port = self._lab.drawn.far(capture)
             verdict = f"numgen random mod 1000000 < {round(fault.rate * 1e6)} counter fwd to lo"
@@ -68,9 +70,9 @@ class Misfortune:
             chain = f"{fault.kind}{number}"
             place = f'type filter hook egress device "{port.interface}" priority 0;'
             rules = [
-                f"add table netdev {_TABLE}",
-                f"add chain netdev {_TABLE} {chain} {{ {place} }}",
-                f"add rule netdev {_TABLE} {chain} {verdict}",
+                f"add table netdev {FILTERS}",
+                f"add chain netdev {FILTERS} {chain} {{ {place} }}",
+                f"add rule netdev {FILTERS} {chain} {verdict}",
             ]
             self._lab.place.run("nft", "-f", "-", inside=port.node, stdin="\n".join([*rules, ""]))
             self._filtered.add(port.node)

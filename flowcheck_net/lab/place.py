@@ -7,10 +7,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -20,10 +21,29 @@ from flowcheck_net.lab.processes import Process, process_of
 LABS = Path("/run/flowcheck-net/labs")
 """Of the machine: nothing here is worth more than the processes that it tells of."""
 _STATE = "state.json"
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _VERSION = 1
 _PATIENCE = 20.0
 _GATE = 'read -r go && exec "$@" </dev/null'
 """The shell waits for a line, which comes when the process is written down. If we die before, it ends unread."""
+
+
+_JANITOR = 'read -r done || { rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }; rmdir -- "${1%/*}" "${1%/*/*}"; }'
+"""Reads a word when the directory is gone already, and else, when we die, the end of its input: then it removes it."""
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Whoever is impatient and presses Ctrl-C again does not keep us from tidying up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def wait_until(done: Callable[[], bool], what: str, seconds: float = _PATIENCE) -> None:
@@ -45,6 +65,7 @@ class Place:
         self._tied = tied
         self._processes: dict[str, Process] = {}
         self._children: list[subprocess.Popen[bytes]] = []
+        self._janitor: subprocess.Popen[bytes] | None = None
         # The parent whose death ends a tied process is a thread: this one lives as long as the lab.
         self._spawner = ThreadPoolExecutor(1, "lab-spawner")
         self._lock = socket.socket(socket.AF_UNIX)
@@ -69,6 +90,8 @@ class Place:
     def __exit__(self, *exc: object) -> None:
         self._spawner.shutdown()
         self._lock.close()
+        if self._janitor is not None:
+            self._janitor.communicate()
         for child in self._children:
             child.returncode = 0  # it lives on, and is nothing for us to wait for
 
@@ -77,14 +100,24 @@ class Place:
         """By name, such as ``leaf1/vswitchd``."""
         return self._processes
 
-    def make(self) -> None:
-        """An empty directory; raises LabError where something runs already."""
+    def check_free(self) -> None:
+        """Raises LabError where something runs already."""
         if any(process.alive for process in self._processes.values()):
             raise LabError(
                 f"the lab {self.name!r} is up already",
                 hint=f"flowcheck-net lab down --name {self.name}, or use another --name",
             )
+
+    def make(self) -> None:
+        """An empty directory, where it is free. Of a tied lab it goes with us, whatever ends us."""
         self._forget()
+        if self._tied:
+            # In a session of its own: Ctrl-C is not for it.
+            words = ["sh", "-c", _JANITOR, "lab-janitor", str(self.directory)]
+            quiet = subprocess.DEVNULL
+            self._janitor = subprocess.Popen(  # noqa: S603 - our own words
+                words, cwd="/", stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+            )
         self.directory.mkdir(mode=0o700, parents=True)
         self._save()
 
@@ -123,6 +156,13 @@ class Place:
             gate.write(b"go\n")
         return self._processes[name]
 
+    def expect(self, name: str, done: Callable[[], bool], what: str, seconds: float = _PATIENCE) -> None:
+        """Wait until it is done by a process; raises LabError, naming ``what``, where that ended or takes too long."""
+        process = self._processes[name]
+        wait_until(lambda: not process.alive or done(), what, seconds)
+        if not process.alive:
+            raise LabError(f"no {what}: {name} ended: {self.said(name)}", hint="see docs/lab.md for what a lab needs")
+
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """End a process, if there is one of that name."""
         if process := self._processes.get(name):
@@ -159,13 +199,17 @@ class Place:
 
     def clear(self) -> None:
         """End every process that still runs, the namespaces' holders last, and remove the directory."""
-        for process in reversed(self._processes.values()):
-            process.tell(signal.SIGKILL)
-        for process in self._processes.values():
-            process.end(signal.SIGKILL)
-        for child in self._children:
-            child.wait()
-        self._forget()
+        with undisturbed():
+            for process in reversed(self._processes.values()):
+                process.tell(signal.SIGKILL)
+            for process in self._processes.values():
+                process.end(signal.SIGKILL)
+            for child in self._children:
+                child.wait()
+            self._forget()
+            if self._janitor is not None:
+                self._janitor.communicate(b"done\n")
+                self._janitor = None
 
     def _log(self, name: str) -> Path:
         return self.directory / f"{name.replace('/', '.')}.log"
@@ -189,8 +233,13 @@ class Place:
             indent=1,
         )
         part = self.directory / f"{_STATE}.part"
-        part.write_text(text + "\n", encoding="ascii")
-        part.replace(self.directory / _STATE)
+        try:
+            part.write_text(text + "\n", encoding="ascii")
+            part.replace(self.directory / _STATE)
+        except OSError as error:
+            raise LabError(
+                f"the lab cannot be written down in {self.directory}: {error.strerror}", hint=f"make room on {LABS}"
+            ) from error
 
 
 def read_processes(directory: Path) -> dict[str, Process]:
@@ -202,6 +251,8 @@ def read_processes(directory: Path) -> dict[str, Process]:
         return {str(name): Process(int(pid), int(started)) for name, (pid, started) in state["processes"].items()}
     except FileNotFoundError:
         return {}
+    except PermissionError as error:
+        raise LabError(f"{directory} is another user's: {error.strerror}", hint="labs are root's: sudo") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LabError(
             f"{directory / _STATE} is damaged ({error}): what belongs to this lab cannot be told",

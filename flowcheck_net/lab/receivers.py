@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from flowcheck_net.errors import LabError
-from flowcheck_net.lab.build import Lab
-from flowcheck_net.lab.place import wait_until
+from flowcheck_net.lab.build import RECEIVER, Lab
 from flowcheck_net.receive.records import Records
 from flowcheck_net.receive.replay import CaptureIncomplete, replay_to_file
 
@@ -46,21 +45,19 @@ class CaptureReceivers:
         path.unlink(missing_ok=True)
         ports = [f"{node}:{nic}={nic}" for nic in self._lab.drawn.captures(node)]
         words = [sys.executable, "-m", "flowcheck_net.lab.capture", str(path), *ports]
-        process = self._lab.place.spawn(f"{node}/receiver", words, inside=node)
-        wait_until(lambda: path.exists() or not process.alive, f"receiver of {node}")
-        if not path.exists():
-            raise LabError(f"the receiver of {node} did not start: {self._lab.place.said(f'{node}/receiver')}")
+        self._lab.place.spawn(f"{node}{RECEIVER}", words, inside=node)
+        self._lab.place.expect(f"{node}{RECEIVER}", path.exists, f"receiver of {node}")
         self.files.append(path)
 
     def kill(self, node: str) -> None:
         """What the process had not written yet is lost."""
-        self._lab.place.end(f"{node}/receiver", signal.SIGKILL)
+        self._lab.place.end(f"{node}{RECEIVER}", signal.SIGKILL)
 
     def stop(self) -> None:
         """They take what waits, and write what the kernel dropped. Raises LabError where one had died by itself."""
         died = []
         for node in self._lab.drawn.nodes:
-            name = f"{node}/receiver"
+            name = f"{node}{RECEIVER}"
             if name in self._lab.place.processes and not self._lab.place.processes[name].alive:
                 died.append(f"the receiver of {node} died: {self._lab.place.said(name)}")
             self._lab.place.end(name, signal.SIGTERM)

@@ -14,7 +14,7 @@ from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport
 from flowcheck_net.audit.verdict import Verdict, worst
 from flowcheck_net.drivers.registry import open_driver
-from flowcheck_net.errors import LabError
+from flowcheck_net.errors import LabError, OutputError
 from flowcheck_net.lab.build import Lab
 from flowcheck_net.lab.faults import Fault, FaultKind
 from flowcheck_net.lab.live import LiveReceivers
@@ -91,6 +91,24 @@ def run(
         KeyboardInterrupt: the sending was interrupted.
         FlowcheckError: of whichever step fails.
     """
+    try:
+        return _run(lab, output, iterations, faults, tell, live=live, slower=slower)
+    except OSError as error:
+        raise OutputError(
+            f"{error.filename or output}: {error.strerror or error}", hint="choose another place with -o"
+        ) from error
+
+
+def _run(
+    lab: Lab,
+    output: Path,
+    iterations: int,
+    faults: Sequence[Fault],
+    tell: Callable[[str], None],
+    *,
+    live: bool,
+    slower: float,
+) -> LabReport:
     specs = load_specs(*spec_paths(lab.specs))
     pace = {"iteration_time": specs.job.iteration_time * slower}
     specs = replace(specs, job=specs.job.model_copy(update=pace))

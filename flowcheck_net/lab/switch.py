@@ -12,7 +12,7 @@ from typing import Protocol
 from flowcheck_net.ids import Address
 from flowcheck_net.lab.blueprint import mac_text
 from flowcheck_net.lab.buffers import dropped, enlarge
-from flowcheck_net.lab.place import Place, wait_until
+from flowcheck_net.lab.place import Place
 from flowcheck_net.lab.processes import Process
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -134,7 +134,7 @@ class Switch:
         self._place.run("ovsdb-tool", "create", str(self.directory / "conf.db"), str(SCHEMA))
         socket_path = self.directory / "db.sock"
         self._spawn("ovsdb", database_command(self.directory))
-        wait_until(lambda: accepts(socket_path), f"ovsdb-server of {self.name}")
+        self._place.expect(f"{self.name}/ovsdb", lambda: accepts(socket_path), f"ovsdb-server of {self.name}")
         words = ["--", "add-br", self.name, "--", "set", "bridge", self.name, "datapath_type=netdev"]
         words += ["fail_mode=secure"]
         for port, number in self._numbers.items():
@@ -146,9 +146,10 @@ class Switch:
         """Start the daemon; its mirrors come from the database, its forwarding from us as from a start-up file."""
         process = self._spawn("vswitchd", daemon_command(self.directory))
         management = self.directory / f"{self.name}.mgmt"
-        wait_until(partial(accepts, self.directory / "vswitchd.ctl"), f"ovs-vswitchd of {self.name}")
-        wait_until(lambda: management.exists() and accepts(management), f"bridge {self.name}")
-        wait_until(self._has_ports, f"ports of {self.name}")
+        expect = partial(self._place.expect, f"{self.name}/vswitchd")
+        expect(partial(accepts, self.directory / "vswitchd.ctl"), f"ovs-vswitchd of {self.name}")
+        expect(lambda: management.exists() and accepts(management), f"bridge {self.name}")
+        expect(self._has_ports, f"ports of {self.name}")
         self._forward()
         if self._collectors:
             self._lead()

@@ -1,5 +1,6 @@
 """Labs of the tests, and runs in them whose pace is that of this machine."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from tests.netns.lab_oracle import Ears, listening
 
 TOPOLOGIES = Path(__file__).resolve().parents[2] / "topologies"
 _SLOWER = (1, 3, 9)
+
+needs_nft = pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed: apt-get install nftables")
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """A job in a lab of real switches: the verdicts are those that packet sockets on the cables give."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +12,12 @@ from flowcheck_net.lab.run import LabReport
 from flowcheck_net.receive.records_read import read_records
 from tests.dpdk.receiving import needs_receiver
 from tests.netns.lab_oracle import Ears, Truth, sources
-from tests.netns.lab_running import heard, made
+from tests.netns.lab_running import heard, made, needs_nft
 
 ITERATIONS = 20
 FOREIGN = "198.51.100.1"
 HOST1 = End("leaf1", "host1")
 
-needs_nft = pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed: apt-get install nftables")
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
 
 
@@ -62,6 +60,9 @@ def arrived(truth: Truth) -> dict[tuple[str, str, int], int]:
 
 @needs_receiver
 def test_a_clean_run_is_covered_and_every_count_is_exact(lab: Lab, tmp_path: Path):
+    spool = tmp_path / "ckpt1.fcr.spool"
+    spool.mkdir()
+    (spool / "life-1.spool").write_bytes(b"of a run that was killed")
     report, ears = run_heard(lab, tmp_path, live=True)
     truth = ears.truth(ITERATIONS)
     assert len(truth.watched) == 3

@@ -1,5 +1,6 @@
 """A lab comes and goes: nothing of it is left, whatever ended it, and nobody else's processes are touched."""
 
+import errno
 import json
 import os
 import re
@@ -15,11 +16,13 @@ import pytest
 
 from flowcheck_net.cli.main import cli
 from flowcheck_net.errors import LabError
-from flowcheck_net.lab.build import Lab, down, lab_of, missing, standing, statuses, up
-from flowcheck_net.lab.place import Place, read_processes
+from flowcheck_net.lab.build import FILTERS, Lab, down, lab_of, missing, standing, statuses, up
+from flowcheck_net.lab.place import Place, read_processes, wait_until
 from flowcheck_net.lab.processes import Process, process_of
+from flowcheck_net.lab.run import run
 from flowcheck_net.lab.switch import Switch
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
+from tests.netns.lab_running import needs_nft
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "topologies" / "lab-leaf-spine"
 
@@ -111,6 +114,17 @@ def test_a_dead_switch_is_named_before_a_run(specs: Specs, directory: Path):
 
 
 @needs_lab
+def test_a_full_disk_is_told_and_nothing_is_left(specs: Specs, directory: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(path: Path, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(LabError, match="No space left on device"), lab_of(specs, directory):
+        pass
+    assert not directory.exists()
+
+
+@needs_lab
 def test_nothing_is_left_where_the_making_fails(specs: Specs, directory: Path, monkeypatch: pytest.MonkeyPatch):
     def broken(self: object) -> None:
         raise LabError("no power")
@@ -137,12 +151,13 @@ with lab_of(load_specs(*spec_paths(Path(sys.argv[1]))), Path(sys.argv[2])):
 @pytest.mark.parametrize("how", ["up", "run"])
 @pytest.mark.parametrize("after", [0.7])
 def test_sigkill_in_the_making(directory: Path, how: str, after: float):
-    """A lab of a run dies with it. What `up` has made until then is written down, and `down` ends it."""
+    """A lab of a run dies with it, files and all. What `up` has made is written down, and `down` ends it."""
     with subprocess.Popen([sys.executable, "-c", MAKE[how], EXAMPLE, directory]) as maker:
         time.sleep(after)
         maker.kill()
     if how == "run":
         wait_for_none(directory)
+        wait_until(lambda: not directory.exists(), "tidying up")
     down(directory)
     wait_for_none(directory)
     assert not directory.exists()
@@ -156,9 +171,48 @@ def test_ctrl_c_takes_everything_away(directory: Path):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         maker.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        maker.send_signal(signal.SIGINT)  # an impatient user
         maker.communicate(timeout=20)
     wait_for_none(directory)
     assert not directory.exists()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from flowcheck_net.lab.build import standing
+from flowcheck_net.lab.faults import parse_faults
+from flowcheck_net.lab.misfortune import Misfortune
+from flowcheck_net.lab.run import run
+change = Misfortune._change
+def told(self, *words, **more):
+    change(self, *words, **more)
+    print("link is down", flush=True)
+Misfortune._change = told
+with standing(Path(sys.argv[1])) as lab:
+    run(lab, Path(sys.argv[2]), 20, parse_faults(["loss", "cut:capture=ckpt1:cap0,at=0.05"], lab.drawn), live=False)
+"""
+
+
+@needs_lab
+@needs_nft
+def test_a_run_that_was_killed_does_not_spoil_the_next_one(specs: Specs, directory: Path, tmp_path: Path):
+    """SIGKILL while receivers run, copies are lost and a mirror link is down: all of it is still there afterwards."""
+    up(specs, directory)
+    whole = of_lab(directory)
+    words = [sys.executable, "-c", KILLED, str(directory), str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        assert any("link is down" in line for line in runner.stdout)
+        runner.kill()
+    assert len(of_lab(directory)) > len(whole)
+    with standing(directory) as lab:
+        wait_until(lambda: of_lab(directory) == whole, "end of receivers")
+        assert FILTERS not in lab.place.run("nft", "list", "tables", inside="leaf1")
+        assert "state DOWN" not in lab.place.run("ip", "link", "show", "cap0", inside="ckpt1")
+        report = run(lab, tmp_path, 3, live=False)
+    assert report.busy or report.verdict.value == "COVERED"
 
 
 def test_a_number_that_was_given_out_again_is_another_process(tmp_path: Path):
