@@ -35,7 +35,7 @@ class Change:
     def __init__(self, shell: Shell, words: Words, name: str, minutes: int) -> None:
         self._shell = shell
         self._words = words
-        self._values = {"{name}": name, "{minutes}": str(minutes)}
+        self._values = {"{name}": name, "{minutes}": str(minutes), "{mm}": f"{minutes:02}"}
 
     def carry_out(self, blocks: Sequence[Block]) -> None:
         """Send all blocks; raises Refused or Doubt."""

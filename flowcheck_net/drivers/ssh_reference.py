@@ -12,7 +12,7 @@ _FORM = re.compile(
     r"(?P<kind>[a-z]+):(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:?]+)(?::(?P<port>[0-9]{1,5}))?(?:\?(?P<words>.+))?"
 )
 _HOSTKEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
-_NUMBERS = {"timeout": (1, 600), "connect": (1, 300), "retries": (0, 10), "confirm": (1, 60)}
+_NUMBERS = {"timeout": (1, 600), "connect": (1, 300), "retries": (0, 10), "confirm": (1, 59)}
 _TEXTS = ("login", "jump", "jump_login", "hostkey", "known_hosts", "dialect", "ids", "vrf", "origin")
 _CHOICES = {"save": ("yes",)}
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from flowcheck_net.drivers.dialects.base import Line, Words
 from flowcheck_net.drivers.ssh_connect import Lost
 
-_NUDGE = 1.5
+_NUDGE = 1.0
 """Seconds of silence after which an empty line is sent: a log line may have taken the prompt away."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Za-z0-9]|\x1b[=>]|\x07|\x00")
 _QUESTION = re.compile(r"(\[[Yy](es)?[/|][Nn]o?.*\]|\([Yy](es)?/[Nn]o?.*\)|\[confirm\]|\?|[Pp]assword):?\s*:?$")

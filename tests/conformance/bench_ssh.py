@@ -92,6 +92,9 @@ class SshBench:
             fault = {Trouble.REFUSE: Fault.REJECT, Trouble.LOST_BEFORE: Fault.DIE_BEFORE}.get(kind, Fault.DIE_AFTER)
             self.box.faults.append(Planned(fault, self.FIRST_LINE, step))
 
+    def prepare_erspan(self) -> None:
+        """What a site sets up on the switch, or says of it, before copies can be encapsulated."""
+
     def spoil(self, session: MirrorSession) -> RemarkKind:
         """See ``Bench.spoil``."""
         raise NotImplementedError
@@ -129,6 +132,10 @@ class Environment:
 
 class EosBench(SshBench):
     """Arista EOS."""
+
+    def prepare_erspan(self) -> None:
+        """See ``SshBench.prepare_erspan``."""
+        self.WORDS = "&origin=10.9.0.1"
 
     PLATFORM = "eos"
     atomic = True
@@ -173,6 +180,10 @@ class EosBench(SshBench):
 
 class NxosBench(SshBench):
     """Cisco NX-OS."""
+
+    def prepare_erspan(self) -> None:
+        """See ``SshBench.prepare_erspan``."""
+        self.switch.origin = "10.9.0.1"
 
     PLATFORM = "nxos"
     FIRST_LINE = r"; description|^shut$"

@@ -143,7 +143,7 @@ class SshBox:
 
     def lines(self) -> list[str]:
         """What was typed, with the prompt before it, without end markers."""
-        return [f"{prompt}{line}" for prompt, line in self.typed if "fcn-end-" not in line and line]
+        return [f"{prompt.splitlines()[-1]}{line}" for prompt, line in self.typed if "fcn-end-" not in line and line]
 
     async def _listen(self) -> asyncssh.SSHAcceptor:
         return await asyncssh.create_server(

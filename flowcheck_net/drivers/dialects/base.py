@@ -87,7 +87,8 @@ class Block:
 class Transaction:
     """Words of a platform that takes changes into a candidate and puts them into effect at once.
 
-    In every line ``{name}`` is the name of our candidate (``fcn-JOB-xxxxxxxx``) and ``{minutes}`` the time to confirm.
+    In every line ``{name}`` is the name of our candidate (``fcn-JOB-xxxxxxxx``) and ``{minutes}`` (``{mm}``
+    with two digits) the time to confirm.
     All lines begin where the line before has ended: ``begin`` in ``Words.exec_mode``; ``begin`` must end in
     ``Words.config_mode``; ``commit``, ``abort`` and ``confirm`` must end in ``Words.exec_mode``.
     """
@@ -101,7 +102,7 @@ class Transaction:
     diff: str = ""
     """Asked in the candidate, for messages; empty: no such word."""
     timed: bool = False
-    """True: ``commit`` takes ``{minutes}``, and the switch goes back by itself unless ``confirm`` follows."""
+    """True: ``commit`` says ``{minutes}``, and the switch goes back by itself unless ``confirm`` follows."""
     confirm: tuple[Line, ...] = ()
     """Sent from the exec mode."""
 

@@ -46,7 +46,7 @@ class _Eos:
         noise=(r"^[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ \S+: %[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:",),
         transaction=Transaction(
             begin=(Line("configure session {name}", then="session"),),
-            commit=(Line("commit timer 00:{minutes}:00", then="exec"),),
+            commit=(Line("commit timer 00:{mm}:00", then="exec"),),
             abort=(Line("configure session {name}", then="session"), Line("abort", then="exec")),
             diff="show session-config diffs",
             timed=True,
