@@ -7,6 +7,7 @@ READY := .venv/.ready
 TORCH := .venv/.torch
 FUZZ_SECONDS ?= 60
 CRASH_EVERY ?= 8
+RECEIVER_KILLS ?= 50
 ASAN_OPTIONS := detect_leaks=1:abort_on_error=1
 UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS UBSAN_OPTIONS
@@ -68,7 +69,8 @@ build/asan/build.ninja: meson.build $(READY)
 	$(BIN)/meson setup $(if $(wildcard build/asan/build.ninja),--reconfigure) build/asan \
 	    -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 
-crash: native ## SIGKILL around every CRASH_EVERY=8th message to a real Open vSwitch and every moment of the fake one
+crash: native ## SIGKILL around every CRASH_EVERY=8th message to a switch, and RECEIVER_KILLS=50 times to the receiver
+	FLOWCHECK_RECEIVER_KILLS=$(RECEIVER_KILLS) $(BIN)/python -m pytest -q -rP tests/dpdk/test_receiver_crash.py
 	FLOWCHECK_CRASH=$(CRASH_EVERY) $(BIN)/python -m pytest -n 2 -q -rP --timeout=0 tests/conformance/test_crash.py
 
 test-c: setup build/asan/build.ninja ## cmocka tests of the C core under ASan and UBSan

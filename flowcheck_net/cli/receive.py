@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flowcheck_net.receive.receiver_pcapng import Writing
     from flowcheck_net.receive.receiver_run import Run
     from flowcheck_net.receive.receiver_status import Status
+    from flowcheck_net.receive.records import Records
 
 _RDMA_MTU = 4096
 """The largest there is, where no plan says."""
@@ -181,7 +182,7 @@ def command(
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     plan = Plan(ports, settings, round(interval * 1000), hugepages, _writing(pcapng, limit_mb, kept_files))
     with spool_folder(output) as folder:
-        _receive(plan, folder, output, duration, idle)
+        _receive(plan, folder, output, duration, idle, plan_file)
 
 
 def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "Writing | None":
@@ -267,7 +268,9 @@ def _full_name(name: str, wanted: "Sequence[CapturePort]") -> "CapturePort":
     )
 
 
-def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, idle: float | None) -> None:
+def _receive(
+    plan: "Plan", folder: Path, output: Path, duration: float | None, idle: float | None, plan_file: Path | None
+) -> None:
     from flowcheck_net.cli.receive_table import live_table
     from flowcheck_net.errors import ReceiveError
     from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, unwritten, watch
@@ -281,7 +284,9 @@ def _receive(plan: "Plan", folder: Path, output: Path, duration: float | None, i
         if not run.started:
             clear(folder)
         raise
-    _write(folder, output, run.deaths)
+    records = _write(folder, output, run.deaths)
+    if run.deaths and plan_file:
+        _say_broken(plan_file, records)
     for doubt in (*unknown_loss(last.ports), *unwritten(last.ports)) if last else ():
         click.echo(doubt, err=True)
     if run.deaths:
@@ -304,7 +309,30 @@ def _first_warned(plan: "Plan", show: "Callable[[Status], None]") -> "Callable[[
     return shown
 
 
-def _write(folder: Path, output: Path, deaths: Sequence[str]) -> None:
+def _say_broken(plan_file: Path, records: "Records") -> None:
+    """Which iterations the deaths of the receiver cost."""
+    from flowcheck_net.audit.coverage import audit
+    from flowcheck_net.cli.inputs import read_plan
+    from flowcheck_net.plan.plan import expectation
+
+    found = audit(expectation(read_plan(plan_file)), records).iterations
+    broken = [each.number for each in found if not each.publishable]
+    if broken:
+        click.echo(f"iterations that are not whole: {_spans(broken)} (of {len(found)})", err=True)
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Sorted numbers as ``3, 5-7``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _write(folder: Path, output: Path, deaths: Sequence[str]) -> "Records":
     """The records of a folder to their place, and the folder away."""
     from flowcheck_net.receive.receiver_run import clear, records_of
 
@@ -314,6 +342,7 @@ def _write(folder: Path, output: Path, deaths: Sequence[str]) -> None:
     click.echo(f"{output}: {summary(records)}")
     for warning in records.warnings:
         click.echo(f"warning: {warning}", err=True)
+    return records
 
 
 @contextmanager
