@@ -11,6 +11,7 @@
 #include "flow.h"
 #include "icrc.h"
 #include "packet.h"
+#include "shape.h"
 #include "track.h"
 #include "tunnel.h"
 
@@ -24,6 +25,7 @@ struct fck_core {
 	struct fck_icrc *icrc; // NULL: not to be checked
 	struct fck_tracker *tracker; // NULL: nothing is placed
 	uint64_t frames;
+	struct fck_shape shape; // of the packet before, where it went on in the flow of the one before it
 	uint32_t changes; // of flow from a packet to the next in the latest frames, the more the more flows take turns
 	bool refusing; // max_flows was reached
 	bool finished; // results match what was counted

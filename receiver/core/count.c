@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts frames. There are three ways, each for what the one before does not take, and all with the same result: the next
-// packet of a message under way, any other plain packet, and the rest.
+// Counts frames. There are four ways, each for what the one before does not take, and all with the same result: a packet that
+// looks like the one before, the next packet of a message under way, any other plain packet, and the rest.
 #include <errno.h>
 
 #include "core.h"
@@ -177,6 +177,7 @@ static inline __attribute__((always_inline)) int count_frame(
 	struct fck_flow_state *flow;
 	struct fck_packet packet;
 	struct fck_plain plain;
+	bool again = true; // in the flow of the packet before
 
 	core->frames++;
 	tally_frame(tally, frame);
@@ -186,13 +187,18 @@ static inline __attribute__((always_inline)) int count_frame(
 	if (flow == NULL) {
 		flow = fck_flow_find(&core->table, &packet.key, fck_flow_hash(&packet.key));
 		tally->changes++;
+		again = false;
 	}
 	if (flow != NULL && !wants_packets(core) && fck_flow_goes_on(flow, plain.opcode, plain.psn)) {
-		uint32_t around = FCK_PLAIN_BTH + FCK_BTH_SIZE + plain.behind; // a Middle has no headers of its own
+		const uint8_t *end = plain.udp + plain.length;
+		uint32_t length = plain.length - FCK_PLAIN_BTH - FCK_BTH_SIZE - plain.behind; // a Middle has no headers of its own
 
-		fck_flow_go_on(
-			flow, plain.length - around, frame->time_ns, fck_be32(plain.udp + plain.length - FCK_ICRC_SIZE), true
-		);
+		fck_flow_go_on(flow, length, frame->time_ns, fck_be32(end - FCK_ICRC_SIZE), true);
+		if (again)
+			fck_shape_take(
+				&core->shape, flow, frame->data, plain.udp == frame->data + FCK_PLAIN_UDP4, plain.opcode,
+				(uint32_t)(end - frame->data), length
+			);
 		tally->rocev2++;
 		return 0;
 	}
@@ -249,15 +255,75 @@ static void fetch_flows(const struct fck_core *core, uint32_t capture, const str
 		fck_flow_fetch_places(flows[i], middle[i]);
 }
 
+// Counts the packets that go on in the flow and have the shape of the one before, up to the first that does not.
+static inline __attribute__((always_inline)) uint32_t count_row_of(
+	const struct fck_shape *shape, const struct fck_input *frames, uint32_t count, struct tally *tally, uint32_t words
+)
+{
+	struct fck_flow_state *flow = shape->flow;
+	struct fck_sequence *sequence = &flow->sequence;
+	uint64_t latest = flow->front.time;
+	int64_t highest = sequence->highest, icrcs = flow->front.icrc;
+	uint32_t i;
+
+	for (i = 0; i < count && highest < flow->front.until; i++) {
+		const struct fck_input *frame = &frames[i];
+		struct fck_sighting sighting = {.position = highest + 1, .time = frame->time_ns, .has_icrc = true};
+
+		if (frame->captured < shape->end || !fck_shape_fits(shape, frame->data, words) ||
+		    fck_be24(frame->data + shape->psn_at) != ((uint64_t)sighting.position & FCK_PSN_MASK))
+			break;
+		sighting.icrc = fck_be32(frame->data + shape->end - FCK_ICRC_SIZE);
+		icrcs += sighting.icrc;
+		latest = frame->time_ns > latest ? frame->time_ns : latest;
+		highest++;
+		fck_remember(sequence, &sighting);
+		tally_frame(tally, frame);
+	}
+	if (i == 0)
+		return 0;
+	if (fck_is_mtu(shape->length))
+		flow->mtu = shape->length;
+	sequence->highest = highest;
+	flow->bytes += (uint64_t)i * shape->length;
+	flow->front.time = latest;
+	flow->front.icrc = icrcs;
+	tally->rocev2 += i;
+	return i;
+}
+
+static uint32_t count_row(
+	struct fck_core *core, uint32_t capture, const struct fck_input *frames, uint32_t count, struct tally *tally
+)
+{
+	const struct fck_shape *shape = &core->shape;
+	const struct fck_flow_state *flow = shape->flow;
+	uint32_t counted;
+
+	if (flow == NULL || flow != core->table.latest || flow->front.opcode != shape->opcode || flow->key.capture != capture)
+		return 0;
+	if (shape->count == FCK_SHAPE_WORDS4)
+		counted = count_row_of(shape, frames, count, tally, FCK_SHAPE_WORDS4);
+	else
+		counted = count_row_of(shape, frames, count, tally, FCK_SHAPE_WORDS6);
+	core->frames += counted;
+	return counted;
+}
+
 static int64_t count_chunk(struct fck_core *core, uint32_t capture, const struct fck_input *frames, uint32_t count)
 {
 	struct tally tally = {.first_time = UINT64_MAX};
+	bool rows = takes_plain(core) && !wants_packets(core);
 	int64_t uncounted = 0;
 
 	if (core->changes > count / 4 && core->table.count > 0 && takes_plain(core))
 		fetch_flows(core, capture, frames, count);
-	for (uint32_t i = 0; i < count; i++)
-		uncounted += count_frame(core, capture, &frames[i], &tally) != 0;
+	for (uint32_t i = 0; i < count;) {
+		if (rows)
+			i += count_row(core, capture, frames + i, count - i, &tally);
+		if (i < count)
+			uncounted += count_frame(core, capture, &frames[i++], &tally) != 0;
+	}
 	add_tally(&core->captures[capture], &tally);
 	core->changes = tally.changes;
 	return uncounted;

@@ -236,6 +236,59 @@ TEST(test_short_ways_count_as_the_long_one)
 		compare_one_stream(&configs[round % 2 ? 0 : round / 2 % 5], round * 15485863 + 11);
 }
 
+// A message under way, of which the packet before the last comes in another form, at `capture`; the last one at 0 again.
+static void compare_one_row(const struct frame *row, const uint8_t *other, uint32_t captured, uint32_t capture)
+{
+	struct fck_core *burst = make(&(struct fck_config){0}), *general = make(&(struct fck_config){0});
+	struct fck_input frames[6];
+	uint8_t *exact = malloc(captured > 0 ? captured : 1);
+
+	general->general = true;
+	assert_int_equal(fck_capture_add(burst, "y") + fck_capture_add(general, "y"), 2);
+	assert_non_null(exact);
+	memcpy(exact, other, captured);
+	for (uint32_t i = 0; i < 6; i++)
+		frames[i] = (struct fck_input){row[i].data, 1000 + i, row[i].size, row[i].size};
+	frames[4].data = exact;
+	frames[4].captured = captured;
+	assert_int_equal(fck_frames(burst, 0, frames, 4), 0);
+	assert_int_equal(fck_frames(burst, capture, frames + 4, 1), 0);
+	assert_int_equal(fck_frames(burst, 0, frames + 5, 1), 0);
+	for (uint32_t i = 0; i < 6; i++)
+		assert_int_equal(
+			fck_frame(general, i == 4 ? capture : 0, 1000 + i, frames[i].data, frames[i].captured, frames[i].original), 0
+		);
+	same_so_far(burst, general);
+	same_at_the_end(burst, general);
+	fck_free(burst);
+	fck_free(general);
+	free(exact);
+}
+
+TEST(test_rows_with_every_byte_changed_and_every_cut)
+{
+	static const uint8_t masks[] = {0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x03, 0xff};
+	static struct frame row[6];
+
+	for (int ipv4 = 0; ipv4 < 2; ipv4++) {
+		struct frame other;
+
+		for (uint32_t i = 0; i < 6; i++)
+			frame_make(&row[i], &(struct wish){.opcode = i == 0 ? OP_WRITE_FIRST : OP_WRITE_MIDDLE, .psn = 100 + i,
+							   .payload = 256, .reth_length = 4096, .ipv4 = ipv4, .icrc = 77 + i, .tail = 5});
+		other = row[4];
+		for (uint32_t at = 0; at < other.bth + 14; at++)
+			for (size_t i = 0; i < sizeof(masks); i++) {
+				other.data[at] ^= masks[i];
+				compare_one_row(row, other.data, other.size, 0);
+				other.data[at] ^= masks[i];
+			}
+		for (uint32_t captured = 0; captured <= other.size; captured++)
+			compare_one_row(row, other.data, captured, 0);
+		compare_one_row(row, other.data, other.size, 1);
+	}
+}
+
 TEST(test_bursts_of_nothing_and_of_no_capture)
 {
 	struct fck_core *core = core_make();
@@ -253,6 +306,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_short_ways_count_as_the_long_one),
+		cmocka_unit_test(test_rows_with_every_byte_changed_and_every_cut),
 		cmocka_unit_test(test_bursts_of_nothing_and_of_no_capture),
 	};
 

@@ -8,13 +8,13 @@ So that the receiver does not see the same packets again, which real traffic doe
 circle: each flow jumps three times by a third of all PSNs, always at the border of two messages.
 """
 
-import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -87,12 +87,7 @@ def _testpmd_rate(file: Path) -> float:
     command = ["stdbuf", "-oL", "dpdk-testpmd", *_eal(file), "--"]
     command += ["--forward-mode=rxonly", "--no-flush-rx", f"--total-num-mbufs={MBUFS}", "--stats-period=1"]
     with _running(command) as process:
-        said = cast(IO[bytes], process.stdout)
-
-        def packets() -> int:
-            return next((int(found[1]) for line in said if (found := re.search(rb"RX-packets: (\d+)", line))), 0)
-
-        return _rate(process.pid, packets)
+        return _rate(process, rb"RX-packets: (\d+)")
 
 
 def _receiver_rate(receiver: Path, file: Path) -> float:
@@ -102,12 +97,7 @@ def _receiver_rate(receiver: Path, file: Path) -> float:
         port = f"port x\ndevice net_pcap0\nloss 1\nmbufs {MBUFS}\n"
         config.write_text(f"spool {folder}/spool\ninterval_ms 1000\n{eal}{port}")
         with _running([str(receiver), str(config)]) as process:
-            said = cast(IO[bytes], process.stdout)
-
-            def packets() -> int:
-                return int(json.loads(said.readline())["ports"][0]["packets"])
-
-            return _rate(process.pid, packets)
+            return _rate(process, rb'"ports":\[\{.*?"packets":(\d+)')
 
 
 @contextmanager
@@ -119,12 +109,27 @@ def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def _rate(pid: int, packets: Callable[[], int]) -> float:
-    """Packets for each second that the busiest thread ran, between two of the moments at which they are told."""
-    samples = [(packets(), _busiest_ns(pid)) for _ in range(SAMPLES)]
-    (first, from_ns), (last, to_ns) = samples[1], samples[-1]  # the start is not what is measured
-    return (last - first) / ((to_ns - from_ns) / 1e9)
+def _rate(process: subprocess.Popen[bytes], pattern: bytes) -> float:
+    """Packets for each second that the thread which polls ran, between two of the moments at which they are told."""
+    samples = [(_told(process, pattern), _spent_ns(process.pid)) for _ in range(SAMPLES)]
+    (first, before), (last, after) = samples[1], samples[-1]  # the start is not what is measured
+    return (last - first) / (max(after[thread] - before[thread] for thread in before) / 1e9)
 
 
-def _busiest_ns(pid: int) -> int:
-    return max(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+def _told(process: subprocess.Popen[bytes], pattern: bytes) -> int:
+    """The number that the program tells next. What it told while nobody listened is of another moment, and is thrown away."""
+    pipe = cast(IO[bytes], process.stdout).fileno()
+    while select.select([pipe], [], [], 0)[0] and os.read(pipe, 1 << 16):
+        pass
+    said = b""
+    while (found := re.search(pattern + rb"\b", said)) is None:
+        more = os.read(pipe, 1 << 16)
+        if not more:
+            raise RuntimeError(f"{process.args!r} ended with {process.wait()}")
+        said += more
+    return int(found[1])
+
+
+def _spent_ns(pid: int) -> dict[str, int]:
+    """Processor time of each thread."""
+    return {path.parent.name: int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")}
