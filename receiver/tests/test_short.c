@@ -81,6 +81,8 @@ static struct wish next_packet(struct sender *sender, uint32_t number, uint64_t 
 	place = sender->length - sender->left--;
 	wish.opcode = (uint8_t)(sender->base + (place == 0 ? 0 : sender->left == 0 ? 2 : 1));
 	wish.reth_length = sender->length * sender->payload;
+	if (draw(seed, 12) == 0)
+		wish.payload = draw(seed, 2) ? 256 : 512;
 	if (draw(seed, 8) == 0) // a length that what comes contradicts
 		wish.reth_length = draw(seed, 2) ? 77777 : sender->payload + 1;
 	wish.psn = sender->psn++ & FCK_PSN_MASK;
