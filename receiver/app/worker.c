@@ -43,12 +43,23 @@ void worker_fill(struct worker *worker)
 	exchange->next_flow = exchange->complete ? 0 : last;
 }
 
-// Gives the buffers back: all at once where each of them is what nearly every received one is, a whole packet that nobody
-// else holds, of the same pool.
-static inline void give_back(struct rte_mbuf **mbufs, uint16_t packets, bool simple)
+// What nearly every received packet is: whole in a buffer of this pool, and nobody else holds it.
+static inline bool is_simple(const struct rte_mbuf *mbuf, const struct rte_mempool *pool)
 {
+	return mbuf->nb_segs == 1 && mbuf->pool == pool && RTE_MBUF_DIRECT(mbuf) && rte_mbuf_refcnt_read(mbuf) == 1;
+}
+
+// Gives the buffers back, all at once where they are simple. Only now: while packets are counted and placed, others may come to
+// hold them.
+static inline void give_back(struct rte_mbuf **mbufs, uint16_t packets)
+{
+	struct rte_mempool *pool = mbufs[0]->pool;
+	bool simple = true;
+
+	for (uint16_t i = 0; i < packets; i++)
+		simple &= is_simple(mbufs[i], pool);
 	if (simple)
-		rte_mempool_put_bulk(mbufs[0]->pool, (void *const *)mbufs, packets);
+		rte_mempool_put_bulk(pool, (void *const *)mbufs, packets);
 	else
 		rte_pktmbuf_free_bulk(mbufs, packets);
 }
@@ -56,9 +67,7 @@ static inline void give_back(struct rte_mbuf **mbufs, uint16_t packets, bool sim
 static inline void count(struct worker *worker, struct rte_mbuf **mbufs, uint16_t packets)
 {
 	uint64_t time = poll_now(), segmented = 0;
-	const struct rte_mempool *pool = mbufs[0]->pool;
 	struct fck_input frames[POLL_BURST];
-	bool simple = true;
 
 	for (uint16_t i = 0; i < packets; i++) {
 		const struct rte_mbuf *mbuf = mbufs[i];
@@ -71,11 +80,10 @@ static inline void count(struct worker *worker, struct rte_mbuf **mbufs, uint16_
 		frames[i].captured = mbuf->data_len;
 		frames[i].original = mbuf->pkt_len;
 		segmented += mbuf->nb_segs > 1;
-		simple &= mbuf->nb_segs == 1 && mbuf->pool == pool && RTE_MBUF_DIRECT(mbuf) && rte_mbuf_refcnt_read(mbuf) == 1;
 	}
 	poll_add(&worker->uncounted, (uint64_t)fck_frames(worker->core, 0, frames, packets));
 	poll_add(&worker->segmented, segmented);
-	give_back(mbufs, packets, simple);
+	give_back(mbufs, packets);
 }
 
 static inline uint16_t take(const struct worker *worker, struct rte_mbuf **mbufs)
