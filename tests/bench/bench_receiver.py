@@ -21,6 +21,7 @@ from typing import IO, cast
 
 from flowcheck_net.errors import ReceiveError
 from flowcheck_net.receive.receiver import program
+from tests.bench.capture import compiled
 from tests.bench.measure import BUILD, Result
 from tests.doubles import capture_images as images
 
@@ -36,11 +37,52 @@ ROUNDS = 4
 SAMPLES = 4
 CASES = (("receiver", 1024, 0.8), ("receiver_small", 24, 0.5))
 """Name, payload bytes (IPv4: frames of 1082 and 82 bytes), bar."""
+FLOW_NUMBERS = (1, 100, 10_000)
+FLOW_PACKETS = 2_560_000
+"""As in make_flows.c."""
+GROWTH = 1.5
+RECEIVED = rb'"ports":\[\{.*?"packets":(\d+)'
+"""How the receiver tells its first port's packets."""
 
 
 def bench() -> list[Result]:
-    """A ratio and a rate for each size of packets."""
-    return [result for case in CASES for result in _case(*case)]
+    """A ratio and a rate for each size of packets, and what a packet costs with few and with many flows."""
+    return [result for case in CASES for result in _case(*case)] + _flows()
+
+
+def _flows() -> list[Result]:
+    """Processor time a packet of the whole receiver on files, where net_pcap takes each packet from libpcap.
+
+    infinite_rx has no room for packets of 10 000 flows. What the device costs is the same for each file.
+    """
+    try:
+        receiver = program()
+    except ReceiveError as fault:
+        return [Result("receiver_flow_growth", None, "ratio", GROWTH, higher_is_better=False, note=fault.message)]
+    maker = compiled("make_flows")
+    least = dict.fromkeys(FLOW_NUMBERS, float("inf"))
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        for flows in FLOW_NUMBERS:
+            subprocess.run([str(maker), f"{folder}/{flows}.pcap", str(flows)], check=True)
+        for _ in range(ROUNDS):
+            for flows in FLOW_NUMBERS:
+                least[flows] = min(least[flows], _file_ns(receiver, Path(folder) / f"{flows}.pcap"))
+    few, *_, many = least.values()
+    note = f"{FLOW_NUMBERS[-1]:,} flows to one, each packet of another flow than the one before"
+    return [
+        *(Result(f"receiver_flows_{flows}", ns, "ns/packet", note="82 B, from a file") for flows, ns in least.items()),
+        Result("receiver_flow_growth", many / few, "ratio", GROWTH, higher_is_better=False, note=note),
+    ]
+
+
+def _file_ns(receiver: Path, file: Path) -> float:
+    """Processor time a packet of the thread that polls, from its start to the end of the file."""
+    with _receiving(receiver, [*_words(), f"--vdev=net_pcap0,rx_pcap={file}"], interval_ms=50) as process:
+        while _told(process, RECEIVED) < FLOW_PACKETS:
+            pass
+        names = {path.parent.name: path.read_text() for path in Path(f"/proc/{process.pid}/task").glob("*/comm")}
+        spent = _spent_ns(process.pid)
+    return sum(spent[thread] for thread, name in names.items() if name.startswith("rte-worker")) / FLOW_PACKETS
 
 
 def _case(name: str, payload: int, bar: float) -> list[Result]:
@@ -76,10 +118,14 @@ def _frames(payload: int) -> Iterator[bytes]:
         yield images.write(opcode, psn, bytes(payload), MESSAGE * payload, dest_qp=0x100 + flow)
 
 
-def _eal(file: Path) -> list[str]:
+def _words() -> list[str]:
     core = max(os.sched_getaffinity(0))
     words = ["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "256"]
-    return [*words, "--lcores", f"0@{core},1@{core}", f"--vdev=net_pcap0,rx_pcap={file},infinite_rx=1"]
+    return [*words, "--lcores", f"0@{core},1@{core}"]
+
+
+def _eal(file: Path) -> list[str]:
+    return [*_words(), f"--vdev=net_pcap0,rx_pcap={file},infinite_rx=1"]
 
 
 def _testpmd_rate(file: Path) -> float:
@@ -91,13 +137,19 @@ def _testpmd_rate(file: Path) -> float:
 
 
 def _receiver_rate(receiver: Path, file: Path) -> float:
+    with _receiving(receiver, _eal(file), interval_ms=1000) as process:
+        return _rate(process, RECEIVED)
+
+
+@contextmanager
+def _receiving(receiver: Path, words: list[str], interval_ms: int) -> Iterator[subprocess.Popen[bytes]]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config"
-        eal = "".join(f"eal {word}\n" for word in _eal(file))
+        eal = "".join(f"eal {word}\n" for word in words)
         port = f"port x\ndevice net_pcap0\nloss 1\nmbufs {MBUFS}\n"
-        config.write_text(f"spool {folder}/spool\ninterval_ms 1000\n{eal}{port}")
+        config.write_text(f"spool {folder}/spool\ninterval_ms {interval_ms}\n{eal}{port}")
         with _running([str(receiver), str(config)]) as process:
-            return _rate(process, rb'"ports":\[\{.*?"packets":(\d+)')
+            yield process
 
 
 @contextmanager
@@ -117,7 +169,7 @@ def _rate(process: subprocess.Popen[bytes], pattern: bytes) -> float:
 
 
 def _told(process: subprocess.Popen[bytes], pattern: bytes) -> int:
-    """The number that the program tells next. What it told while nobody listened is of another moment, and is thrown away."""
+    """The number that the program tells next; what it told while nobody listened is of another moment."""
     pipe = cast(IO[bytes], process.stdout).fileno()
     while select.select([pipe], [], [], 0)[0] and os.read(pipe, 1 << 16):
         pass
@@ -132,4 +184,6 @@ def _told(process: subprocess.Popen[bytes], pattern: bytes) -> int:
 
 def _spent_ns(pid: int) -> dict[str, int]:
     """Processor time of each thread."""
-    return {path.parent.name: int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")}
+    return {
+        path.parent.name: int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")
+    }
