@@ -1,16 +1,18 @@
 """What the receiver is to place while packets come, worked out by the audit from what it has seen so far."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from flowcheck_net.audit.anchors import anchors
 from flowcheck_net.audit.survey import survey
 from flowcheck_net.checkpoint.payload import FORMS
 from flowcheck_net.ids import GroupName
 from flowcheck_net.model.expect import Expectation
-from flowcheck_net.receive.lay import Layer
-from flowcheck_net.receive.layout import lay_out
+from flowcheck_net.receive.lay import Layer, PatternKey
+from flowcheck_net.receive.layout import Layout, lay_out
 from flowcheck_net.receive.placement import placement_text
+from flowcheck_net.receive.receiver_spool import spool_records
 from flowcheck_net.receive.records import Records
 
 
@@ -27,7 +29,9 @@ class Learnt:
     doubts: tuple[str, ...]
     """Queue pairs whose place is not certain: they are not followed."""
     assumptions: Mapping[GroupName, tuple[str, ...]]
-    """By group: what is taken for true and cannot be seen. Such a group is not placed unless told to trust."""
+    """By group: what is taken for true and cannot be seen. Nothing is placed then, unless told to trust."""
+    uncovered: Mapping[GroupName, int]
+    """Units that no queue pair brings which is followed, of the groups of which some are."""
 
 
 def learn_placement(
@@ -47,4 +51,67 @@ def learn_placement(
     layer = Layer(expectation.wire, layout, found.followed, FORMS[sighted.immediates])
     trusted = trust_order or not found.assumptions
     text = placement_text(layer, layout, plan_digest) if found.followed and trusted else ""
-    return Learnt(text, len(found.followed) if text else 0, sighted.iterations, found.doubts, found.assumptions)
+    return Learnt(
+        text,
+        len(found.followed) if text else 0,
+        sighted.iterations,
+        found.doubts,
+        found.assumptions,
+        _uncovered(layer, layout),
+    )
+
+
+def _uncovered(layer: Layer, layout: Layout) -> dict[GroupName, int]:
+    brought: dict[int, set[int]] = {}
+    seen: set[PatternKey] = set()
+    for each in layer.tracks():
+        if each.key not in seen:
+            seen.add(each.key)
+            units = brought.setdefault(each.group, set())
+            slots = (slot for slot in layer.pattern(each.followed).slots if slot.reduced)
+            units.update(unit for slot in slots for unit in range(slot.unit, slot.unit + slot.packets))
+    names = {number: name for name, number in layout.numbers.items()}
+    missing = {names[number]: _missing(layer, layout, names[number], units) for number, units in brought.items()}
+    return {name: count for name, count in missing.items() if count}
+
+
+def _missing(layer: Layer, layout: Layout, name: GroupName, brought: set[int]) -> int:
+    group, cycle = layout.groups[name], layer.cycle(name)
+    stride = layer.stride(name)[1] * 8 // cycle
+    carriers: Iterable[int] = (unit for piece in group.pieces for unit in group.carriers(piece))
+    return sum(1 for unit in carriers for n in range(cycle) if unit + n * stride not in brought)
+
+
+class Learner:
+    """Looks at what a running receiver has written, until it knows where the payload of each queue pair belongs."""
+
+    def __init__(self, expectation: Expectation, *, trust_order: bool, plan_digest: str | None) -> None:
+        self._expectation = expectation
+        self._trust_order = trust_order
+        self._digest = plan_digest
+        self._next = 1
+        self.latest: Learnt | None = None
+        """What was found at the last look."""
+
+    def begin(self) -> None:
+        """A life of the receiver begins: its positions are its own."""
+        self._next = 1
+        self.latest = None
+
+    def look(self, spool: Path, packets: int) -> str:
+        """What is to be placed; empty: not known yet.
+
+        Looks only after half as many packets again, so that a long time without success costs little.
+        """
+        if packets < self._next:
+            return ""
+        self._next = packets + packets // 2 + 1
+        records = spool_records(spool, ())
+        found = learn_placement(self._expectation, records, trust_order=self._trust_order, plan_digest=self._digest)
+        self.latest = found
+        sure = found.iterations >= _ITERATIONS and not found.uncovered and not found.doubts
+        return found.text if sure else ""
+
+
+_ITERATIONS = 2
+"""To be seen before what they show is relied on."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.cli.receive_payload import PayloadArguments, learning, payload_options, placing_of
 from flowcheck_net.cli.records_output import summary, write_any
 from flowcheck_net.cli.replay import GreType
 
@@ -121,6 +122,7 @@ _AROUND_PAYLOAD = 160
 @click.option(
     "--trimmed-dscp", type=click.IntRange(1, 63), help="DSCP by which switches mark packets whose payload they cut off."
 )
+@payload_options
 @click.option("--recover", is_flag=True, help="Receive nothing: make records of what a receiver left behind.")
 def command(
     plan_file: Path | None,
@@ -143,6 +145,7 @@ def command(
     hugepages: bool | None,
     check_icrc: bool,
     recover: bool,
+    payload: PayloadArguments | None,
 ) -> None:
     """Count mirrored RoCEv2 packets as they arrive, and write records when told to end (Ctrl-C, SIGTERM).
 
@@ -162,6 +165,7 @@ def command(
       flowcheck-net receive --port mon=af_packet:eth1 --workers 4 -o records.fcr
       flowcheck-net receive --port mon=af_packet:eth1 --write-pcapng all.pcapng --write-limit 1000 -o records.fcr
       flowcheck-net receive --port mon=pcap:mirror.pcap --idle 1 -o records.fcr
+      flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 --payload /dev/shm/fc -o records.fcr
       flowcheck-net receive --recover -o records.fcr
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.receive.native import Settings
@@ -180,9 +184,13 @@ def command(
     made = _maker(mtu or found.mtu + _AROUND_PAYLOAD, workers, descriptors, spread, tunnelled=found.tunnelled)
     ports = _ports(found.captures, named, made)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
-    plan = Plan(ports, settings, round(interval * 1000), hugepages, _writing(pcapng, limit_mb, kept_files))
+    writing = _writing(pcapng, limit_mb, kept_files)
+    if payload and not plan_file:
+        raise click.UsageError("--payload needs --plan: what is expected decides where each byte belongs")
+    placing = placing_of(payload, plan_file) if payload and plan_file else None
+    plan = Plan(ports, settings, round(interval * 1000), hugepages, writing, placing)
     with spool_folder(output) as folder:
-        _receive(plan, folder, output, duration, idle, plan_file)
+        _receive(plan, folder, output, (duration, idle), plan_file, payload)
 
 
 def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "Writing | None":
@@ -269,17 +277,30 @@ def _full_name(name: str, wanted: "Sequence[CapturePort]") -> "CapturePort":
 
 
 def _receive(
-    plan: "Plan", folder: Path, output: Path, duration: float | None, idle: float | None, plan_file: Path | None
+    plan: "Plan",
+    folder: Path,
+    output: Path,
+    ends: tuple[float | None, float | None],
+    plan_file: Path | None,
+    payload: PayloadArguments | None,
 ) -> None:
+    """``ends``: duration and idle time."""
     from flowcheck_net.cli.receive_table import live_table
     from flowcheck_net.errors import ReceiveError
     from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, unwritten, watch
     from flowcheck_net.receive.replay_chain import count
 
     run = Run(plan, folder)
+    learn = learning(payload, plan_file, run) if payload and plan_file else None
+
+    def seen(status: "Status") -> None:
+        show(status)
+        if learn is not None:
+            learn(status)
+
     try:
         with _ended_by_signals(run), live_table() as show:
-            last = watch(run, duration_s=duration, idle_s=idle, show=_first_warned(plan, show))
+            last = watch(run, duration_s=ends[0], idle_s=ends[1], show=_first_warned(plan, seen))
     except ReceiveError:
         if not run.started:
             clear(folder)

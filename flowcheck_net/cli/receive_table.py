@@ -13,7 +13,14 @@ from flowcheck_net.cli.output import amount, console, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingStatus, Status, WrittenStatus
+    from flowcheck_net.receive.receiver_status import (
+        GroupStatus,
+        PortStatus,
+        QueueStatus,
+        RingStatus,
+        Status,
+        WrittenStatus,
+    )
 
 _NUMBERS = ("packets", "packets/s", "Gbit/s", "RoCEv2", "flows", "lost", "cut", "uncounted", "fullest", "last packet")
 
@@ -60,7 +67,18 @@ def status_table(status: "Status", before: "Status | None", seconds: float) -> "
     )
     for number, port in enumerate(status.ports):
         shown.add_row(*_row(port, before.ports[number] if before else None, seconds))
+    if status.groups:
+        shown.caption = "; ".join(map(group_text, status.groups))
     return shown
+
+
+def group_text(group: "GroupStatus") -> str:
+    """How far the payload of a group is."""
+    if group.complete is None:
+        return f"{group.name}: no iteration with all bytes yet"
+    behind = (group.newest or 0) - group.complete
+    text = f"{group.name}: all bytes of iteration {group.complete}, {_ago(group.complete_time)}, {behind} behind"
+    return text + (f"; no memory {group.no_room} times" if group.no_room else "")
 
 
 def _row(port: "PortStatus", before: "PortStatus | None", seconds: float) -> tuple[str, ...]:

@@ -83,8 +83,8 @@ class Receiver:
         self._last: dict[str, Any] = {}
         config = folder / f"life-{life}.conf"
         command = [str(program()), str(config)]
-        if plan.placing is not None:
-            placing_file(self.spool).write_text(plan.placing.text, encoding="utf-8")
+        if plan.placing is not None and plan.placing.text:
+            self.place(plan.placing.text)
         config.write_text(config_text(plan, self.spool, free_hugepages_mb()), encoding="utf-8")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -109,6 +109,13 @@ class Receiver:
     @property
     def _output(self) -> IO[bytes]:
         return cast(IO[bytes], self._process.stdout)
+
+    def place(self, text: str) -> None:
+        """What is to be placed from now on; once, where the plan has a folder for it."""
+        target = placing_file(self.spool)
+        beside = target.with_suffix(".new")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(target)
 
     @property
     def said(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Placing:
     """Payload into gradient boards, while packets come."""
 
     text: str
-    """What is to be placed: ``placement.placement_text``."""
+    """What is to be placed: ``placement.placement_text``; empty: it is told later (``Receiver.place``)."""
     folder: Path
     """Of the boards."""
     slots: int = 3

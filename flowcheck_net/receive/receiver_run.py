@@ -81,6 +81,16 @@ class Run:
             "".join(f"{port.name}={port.device.text}\n" for port in plan.ports), encoding="utf-8"
         )
 
+    @property
+    def spool(self) -> Path | None:
+        """Of the life that runs now."""
+        return self._receiver.spool if self._receiver is not None else None
+
+    def place(self, text: str) -> None:
+        """What the life that runs now is to place (``Plan.placing``)."""
+        if self._receiver is not None:
+            self._receiver.place(text)
+
     def stop(self) -> None:
         """End with records."""
         self._stopping = True

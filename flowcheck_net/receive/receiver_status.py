@@ -97,6 +97,23 @@ class PortStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """Payload of one group, as far as the receiver can tell: the audit judges."""
+
+    name: str
+    newest: int | None
+    """The last iteration that was begun."""
+    complete: int | None
+    """The last iteration of which every byte is there."""
+    complete_time: int
+    """When: nanoseconds since the epoch; 0: unknown."""
+    no_room: int
+    """How often packets found no memory for their iteration."""
+    overwritten: int
+    """Iterations overwritten that no reader had taken."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What the receiver said last."""
 
@@ -105,6 +122,8 @@ class Status:
     runtime: Path
     """DPDK's folder of this receiver, with the socket of its telemetry."""
     ports: tuple[PortStatus, ...]
+    groups: tuple[GroupStatus, ...] = ()
+    """Whose payload is placed."""
 
 
 def said(line: bytes) -> dict[str, Any] | None:
@@ -119,7 +138,23 @@ def said(line: bytes) -> dict[str, Any] | None:
 def status_of(names: Sequence[CapturePort], found: dict[str, Any]) -> Status:
     """A status; ``names`` are those of its ports in their order."""
     ports = zip(names, found["ports"], strict=True)
-    return Status(found["event"], Path(found["runtime"]), tuple(_port_status(name, port) for name, port in ports))
+    return Status(
+        event=found["event"],
+        runtime=Path(found["runtime"]),
+        ports=tuple(_port_status(name, port) for name, port in ports),
+        groups=tuple(map(_group_status, found.get("groups", ()))),
+    )
+
+
+def _group_status(found: dict[str, Any]) -> GroupStatus:
+    return GroupStatus(
+        name=found["name"],
+        newest=None if found["newest"] < 0 else found["newest"],
+        complete=None if found["complete"] < 0 else found["complete"],
+        complete_time=found["complete_time"],
+        no_room=found["no_room"],
+        overwritten=found["overwritten"],
+    )
 
 
 def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:

@@ -209,10 +209,29 @@ static void harvest(struct control *control, bool running)
 	results_dealt(control);
 }
 
+// What is to be placed is told once the control program has learnt it.
+static bool begin_placement(struct control *control)
+{
+	if (control->placement.file.group_count > 0)
+		return true;
+	if (!placement_open(&control->placement, control->config))
+		return false;
+	for (uint32_t i = 0; i < control->worker_count && control->placement.file.group_count > 0; i++) {
+		struct worker *worker = &control->workers[i];
+		const char *capture = control->config->ports[worker->config_port].name;
+
+		if (!placement_worker(&control->placement, capture, i, &worker->place_next))
+			return false;
+	}
+	return true;
+}
+
 int control_harvest(struct control *control)
 {
 	int rc;
 
+	if (!begin_placement(control))
+		return -ECANCELED;
 	harvest(control, true);
 	rc = spool_flush(&control->spool);
 	return rc == 0 ? placement_tell(&control->placement) : rc;

@@ -41,7 +41,8 @@ struct place {
 	bool filled;         // since the last poll
 };
 
-// Reads the file where the configuration names one, and maps the boards. False: say_error() was called.
+// Reads the file where the configuration names one, and maps the boards. Where it is not there yet, nothing happens, and the
+// control thread calls again. False: say_error() was called.
 bool placement_open(struct placement *placement, const struct config *config);
 // What a worker of a capture port needs; *out is NULL where it follows nothing. `number`: of the worker.
 bool placement_worker(struct placement *placement, const char *capture, uint32_t number, struct place **out);

@@ -96,7 +96,7 @@ bool placement_open(struct placement *placement, const struct config *config)
 	int rc;
 
 	*placement = (struct placement){.config = config, .log = -1};
-	if (config->place[0] == '\0')
+	if (config->place[0] == '\0' || access(config->place, F_OK) != 0)
 		return true;
 	rc = place_file_read(config->place, &placement->file, &line);
 	if (rc != 0) {

@@ -93,6 +93,15 @@ static inline uint16_t take(const struct worker *worker, struct rte_mbuf **mbufs
 	return rte_eth_rx_burst(worker->port, worker->queue, mbufs, POLL_BURST);
 }
 
+static void take_place(struct worker *worker)
+{
+	if (worker->place_next == NULL)
+		return;
+	worker->place = worker->place_next;
+	worker->place_next = NULL;
+	fck_core_track(worker->core, worker->place->tracker);
+}
+
 int worker_run(void *argument)
 {
 	struct worker *worker = argument;
@@ -122,6 +131,7 @@ int worker_run(void *argument)
 		if (packets == POLL_BURST && ++full % POLL_FULL == 0 && worker->ring == NULL)
 			poll_most(&worker->fill_most, rte_eth_rx_queue_count(worker->port, worker->queue));
 		if (atomic_load_explicit(&exchange->turn, memory_order_acquire) == TURN_WORKER) {
+			take_place(worker);
 			worker_fill(worker);
 			atomic_store_explicit(&exchange->turn, TURN_CONTROL, memory_order_release);
 		}

@@ -55,7 +55,8 @@ struct worker {
 	struct flow_book book; // of the control thread
 	uint64_t missing; // PSNs never seen between those of its flows; once it has ended
 	bool ended;
-	struct place *place; // NULL: nothing is placed
+	struct place *place;      // NULL: nothing is placed
+	struct place *place_next; // what it is to begin with at the next exchange
 	// Written by the worker, read by others at any time.
 	_Atomic uint64_t uncounted;  // frames that the core had no memory for
 	_Atomic uint64_t segmented;  // frames longer than an mbuf: only the first part was looked at
