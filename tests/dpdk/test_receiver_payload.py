@@ -29,7 +29,17 @@ def test_learnt_while_packets_come_and_kept_when_the_receiver_is_killed(tmp_path
     capture, boards, output = tmp_path / "m.pcapng", tmp_path / "boards", tmp_path / "records.fcr"
     synthesize(plan, capture, iterations=ITERATIONS, seed=SEED)
     ports = [word for port in "01" for word in ("--port", f"cap{port}=af_packet:far{port}")]
-    words = ("--plan", tmp_path / "plan.json", "--node", "ckpt1", *ports, "--payload", boards, "--payload-slots", "16")
+    words: tuple[str | Path, ...] = (
+        "--plan",
+        tmp_path / "plan.json",
+        "--node",
+        "ckpt1",
+        *ports,
+        "--payload",
+        boards,
+        "--payload-slots",
+        "16",
+    )
     with namespace() as place:
         place.pair("near0", "far0")
         place.pair("near1", "far1")
@@ -52,8 +62,9 @@ def test_learnt_while_packets_come_and_kept_when_the_receiver_is_killed(tmp_path
 
 def _complete(plan: Plan, boards: Path) -> list[int]:
     """Numbers of complete iterations in memory, by the journal; their bytes are those that were sent."""
-    found = []
-    layout, number = layouts(plan)["dp0"], 0
+    found: list[int] = []
+    number: int | None = 0
+    layout = layouts(plan)["dp0"]
     with Board(boards, "dp0") as board:
         closed = {entry.first: entry for _, entry in board.closed()}
         while number is not None:
