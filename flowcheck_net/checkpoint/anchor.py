@@ -82,12 +82,16 @@ def begin(
 
 
 def split(parameters: Sequence[Parameter], shards: int) -> list[tuple[Parameter, ...]]:
-    """Whole parameters, in order, to shards of about equal size."""
+    """Whole parameters, in order, to shards of about equal size; none is empty where there are parameters enough."""
     total = sum(parameter.elements for parameter in parameters)
     found: list[list[Parameter]] = [[] for _ in range(shards)]
-    before = 0
-    for parameter in parameters:
-        found[min(shards - 1, (before + parameter.elements // 2) * shards // max(1, total))].append(parameter)
+    before = current = 0
+    for number, parameter in enumerate(parameters):
+        wanted = (before + parameter.elements // 2) * shards // max(1, total)
+        last = len(parameters) - number <= shards - 1 - current
+        if found[current] and current < shards - 1 and (wanted > current or last):
+            current += 1
+        found[current].append(parameter)
         before += parameter.elements
     return [tuple(each) for each in found]
 

@@ -111,8 +111,8 @@ def _group_entry(document: Mapping[str, Any], directory: Path, order: BucketOrde
     found: list[dict[str, Any]] = [entry for entry in document["groups"] if entry["group"] == order.group]
     if not found:
         raise StepRefused(_request(step, Stop.LAYOUT, f"{directory.name} has no group {order.group}"))
-    laid = [(b["name"], b["dtype"], b["elements"]) for b in found[0]["buckets"]]
-    told = [(b.name, b.dtype.value, b.elements) for b in order.buckets]
+    laid = [(b["dtype"], b["elements"]) for b in found[0]["buckets"]]
+    told = [(b.dtype.value, b.elements) for b in order.buckets]
     if laid != told:
         differing = next(
             (i for i, (a, b) in enumerate(zip(laid, told, strict=False)) if a != b), min(len(laid), len(told))
@@ -126,11 +126,11 @@ def _group_entry(document: Mapping[str, Any], directory: Path, order: BucketOrde
     return found[0]
 
 
-def _bucket_text(buckets: list[tuple[str, str, int]], number: int) -> str:
+def _bucket_text(buckets: list[tuple[str, int]], number: int) -> str:
     if number >= len(buckets):
         return "none"
-    name, dtype, elements = buckets[number]
-    return f"{name} of {elements:,} {dtype}"
+    dtype, elements = buckets[number]
+    return f"{elements:,} {dtype}"
 
 
 def _refuse_gaps(gradient: Gradient, entry: Mapping[str, Any], step: int) -> None:
@@ -147,7 +147,7 @@ def _parts(gradient: Gradient, order: BucketOrder) -> dict[Source, Part]:
         return {}
     with gradient.path.open("rb") as file:
         memory = memoryview(mmap.mmap(file.fileno(), gradient.layout.size, access=mmap.ACCESS_COPY))
-    places = {place.name: place.offset for place in gradient.layout.buckets}
+    places = {bucket.name: place.offset for bucket, place in zip(order.buckets, gradient.layout.buckets, strict=True)}
     found = {}
     for bucket, slot in order.slots():
         start = places[bucket.name] + slot.offset * bucket.dtype.size

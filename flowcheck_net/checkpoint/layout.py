@@ -58,7 +58,7 @@ class Bucket:
     """One all-reduce."""
 
     name: str
-    """As in job.yaml."""
+    """Unique in its order; job.yaml may call it otherwise: buckets are compared by place, type and size."""
     dtype: Dtype
     """On the wire."""
     elements: int

@@ -3,8 +3,9 @@
     python ddp_trainer.py WORLD PLACE SETTINGS.json
 
 Each setting of the list is one training. It writes into ``PLACE/NAME``: the buckets as they lie in memory after each
-backward pass (rank 0; DDP's own reducer, no communication hook), the order in which gradients became ready, and
-regular checkpoints in the form of ``checkpoint/anchor.py``, made with nothing but PyTorch.
+backward pass (rank 0; DDP's own reducer, no communication hook), the order in which gradients became ready,
+``training.yaml`` by ``checkpoint/describe.py``, and regular checkpoints in the form of ``checkpoint/anchor.py``, made
+with nothing but PyTorch.
 """
 
 import json
@@ -18,6 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from flowcheck_net.checkpoint.describe import describe, watch
 
 VOCABULARY, CONTEXT, BATCH = 61, 16, 4
 
@@ -90,6 +93,7 @@ class Trainer:
         self.done = 0
         if setting.resume:
             self.load(torch.load(setting.resume, weights_only=True))
+        self.watched = watch(self.model)
         self.ready: list[str] = []
         for name, parameter in self.named.items():
             parameter.register_post_accumulate_grad_hook(lambda _, name=name: self.ready.append(name))
@@ -126,6 +130,8 @@ class Trainer:
             self.save(0)
         while self.done < self.setting.steps:
             self.step()
+            if self.done == 2 and self.rank == 0:
+                (self.place / "training.yaml").write_text(self.description())
             if self.done in self.setting.keep:
                 self.save(self.done)
             if self.done == self.setting.rewrap_at:
@@ -149,6 +155,21 @@ class Trainer:
             for name, parameter in self.named.items():
                 parameter.data.copy_(self.masters[name])
         self.done += 1
+
+    def description(self) -> str:
+        setting = self.setting
+        more: dict[str, Any] = {}
+        if setting.clip is not None:
+            more["clip"] = {"max_norm": setting.clip}
+        if setting.scaling:
+            more["loss_scaling"] = {"initial" if k == "init_scale" else k: v for k, v in setting.scaling.items()}
+        if setting.schedule:
+            warm = {"kind": "LinearLR", "arguments": {"start_factor": 0.1, "total_iters": 20}}
+            rest = {"kind": "CosineAnnealingLR", "arguments": {"T_max": 180, "eta_min": 1e-4}}
+            more["schedule"] = {"kind": "SequentialLR", "arguments": {"milestones": [20]}, "parts": [warm, rest]}
+        caps = (int(setting.cap_mb * (1 << 20)),)
+        masters = self.masters if setting.master else None
+        return describe(self.model, self.optimizer, self.watched, caps=caps, masters=masters, more=more)
 
     def loss(self) -> Any:
         source = torch.Generator().manual_seed(1000 * self.done + self.rank)

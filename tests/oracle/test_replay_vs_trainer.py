@@ -1,21 +1,25 @@
 """The oracle is the trainer: its gradients go over the wire, and the replica must be its state, bit by bit."""
 
 import fcntl
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make torch)")
 
 from flowcheck_net.checkpoint import anchor  # noqa: E402
-from flowcheck_net.checkpoint.assemble import Assembly  # noqa: E402
-from flowcheck_net.checkpoint.gradient import Average  # noqa: E402
 from flowcheck_net.checkpoint.optimizer import Replay  # noqa: E402
 from flowcheck_net.checkpoint.payload import Wanted  # noqa: E402
+from flowcheck_net.checkpoint.training import build_training  # noqa: E402
+from flowcheck_net.cli.main import cli  # noqa: E402
+from flowcheck_net.errors import FlowcheckError  # noqa: E402
 from flowcheck_net.receive.synth import synthesize  # noqa: E402
 from flowcheck_net.receive.synth_faults import parse_faults  # noqa: E402
+from flowcheck_net.spec.check_training import load_training  # noqa: E402
 from tests.doubles import ddp_world as world  # noqa: E402
 from tests.doubles import payload_world  # noqa: E402
 
@@ -79,10 +83,23 @@ def laid(place: Path, here: Path, iterations: range, order: Any, faults: tuple[s
     example = payload_world.TOPOLOGIES / "four-host"
     plan = payload_world.plan_of("four-host", world.job(here / "job.yaml", order, example))
     capture = here / "mirror.pcapng"
-    synthesize(plan, capture, iterations=len(iterations), faults=parse_faults(faults), gradients=here / "given")
+    watched = sorted({f"{hop.group}/{hop.channel}/{hop.index}" for hop in plan.hops})
+    asked = [fault.replace("EACH", hop) for fault in faults for hop in (watched if "EACH" in fault else watched[:1])]
+    synthesize(plan, capture, iterations=len(iterations), faults=parse_faults(asked), gradients=here / "given")
     report = payload_world.laid_from(plan, capture, Wanted(here / "laid"))
     assert len(report.written) == len(iterations)
     return here / "laid"
+
+
+def command(here: Path, place: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    """``flowcheck-net checkpoint replay`` from the trainer's first checkpoint."""
+    words = ["checkpoint", "replay", *arguments, "--training", str(place / "training.yaml"), "--json"]
+    words += ["--anchor", str(place / "step-0.pt"), "-o", str(here / "replayed.pt")]
+    done = CliRunner().invoke(cli, words)
+    raised = done.exception
+    assert (raised.exit_code if isinstance(raised, FlowcheckError) else done.exit_code) == code, done.output
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 @pytest.mark.parametrize("setting", LONG, ids=lambda setting: setting["name"])
@@ -91,30 +108,55 @@ def test_after_200_steps_over_the_wire_the_replica_is_the_trainers_state_and_tra
 ) -> None:
     place = trained / setting["name"]
     words = world.layout(place)
-    spec = world.optimizer(setting, words)
     first = laid(place, tmp_path / "first", range(1), words.first[0])
     # three of four hops are watched: what one lost, another gives
     rest = laid(place, tmp_path / "rest", range(1, STEPS), words.steady[0], ("loss:hop=dp0/0/1,rate=0.01",))
-    assembly = Assembly(words, Average())
-    states = anchor.begin(
-        [tmp_path / f"shard{n}" for n in range(2)], words, spec, anchor.read_anchor(place / "step-0.pt")
-    )
-    replay = Replay(spec, states)
-    recovered = 0
-    for step in range(1, STEPS + 1):
-        out, iteration = (first, 0) if step == 1 else (rest, step - 2)
-        gradient = assembly.assemble(out, iteration, step, first=step == 1)
-        recovered += gradient.proof.recovered_units
-        assert replay.advance(gradient).step == step
-    assert recovered > 0
-    made = anchor.snapshot(states, words, spec)
-    check_equal(made, world.read(place / f"step-{STEPS}.pt"))
+    told = command(tmp_path, place, str(first), str(rest), "--first-iteration", "--shards", "2")
+    assert [step["step"] for step in told["steps"]] == list(range(1, STEPS + 1))
+    assert sum(step["recovered_units"] for step in told["steps"]) > 0
+    check_equal(world.read(tmp_path / "replayed.pt"), world.read(place / f"step-{STEPS}.pt"))
 
-    anchor.write_anchor(tmp_path / "replayed.pt", made)
     more = {"name": "on", "resume": str(tmp_path / "replayed.pt"), "steps": STEPS + MORE, "keep": [STEPS + MORE]}
     world.train(tmp_path, [setting | more])
     end = f"step-{STEPS + MORE}.pt"
     check_equal(world.read(tmp_path / "on" / end), world.read(place / end))
+
+
+def test_a_step_that_is_not_whole_is_not_applied_and_a_checkpoint_is_asked_for(trained: Path, tmp_path: Path) -> None:
+    place = trained / "fp32"
+    words = world.layout(place)
+    first = laid(place, tmp_path / "first", range(1), words.first[0])
+    lost = ("loss:hop=EACH,iteration=5,rate=0.5",)
+    rest = laid(place, tmp_path / "rest", range(1, 12), words.steady[0], lost)
+    told = command(tmp_path, place, str(first), str(rest), "--first-iteration", code=4)
+    assert told["step"] == 6
+    assert told["request"]["replica_step"] == 6
+    assert told["request"]["at_step"] == 7
+    assert told["request"]["stop"] == "incomplete"
+    assert "never observed" in told["request"]["reason"]
+    spec = world.optimizer(FP32, words)
+    replay = Replay(spec, anchor.begin([tmp_path / "s"], words, spec, anchor.read_anchor(place / "step-0.pt")))
+    for iteration in range(6):
+        replay.advance(world.direct(place, words, iteration))
+    check_equal(anchor.snapshot([replay.shards[0].state], words, spec), world.read(tmp_path / "replayed.pt"))
+
+
+def test_the_first_iteration_has_other_buckets_and_is_refused_as_a_later_one(trained: Path, tmp_path: Path) -> None:
+    place = trained / "fp32"
+    first = laid(place, tmp_path / "first", range(1), world.layout(place).first[0])
+    told = command(tmp_path, place, str(first), code=10)
+    assert told["step"] == 0
+    assert told["request"]["stop"] == "layout"
+
+
+def test_the_description_is_what_the_trainer_has(trained: Path) -> None:
+    for setting in [*LONG, *SHORT]:
+        place = trained / setting["name"]
+        told = build_training(load_training(place / "training.yaml"))
+        words = world.layout(place)
+        assert told.layout == words
+        assert told.optimizer == world.optimizer(setting, words)
+        assert told.optimizer.digest == world.optimizer(setting, words).digest
 
 
 @pytest.mark.parametrize("setting", SHORT, ids=lambda setting: setting["name"])

@@ -1,0 +1,27 @@
+"""``flowcheck-net checkpoint``: from laid gradients to the trainer's state; one lazily loaded command a job."""
+
+from typing import ClassVar
+
+import click
+
+from flowcheck_net.cli.main import LazyGroup
+
+
+class CheckpointGroup(LazyGroup):
+    """What can be done with a replica."""
+
+    commands_by_name: ClassVar[dict[str, tuple[str, str]]] = {
+        "replay": (
+            "flowcheck_net.cli.checkpoint_replay:command",
+            "Gradients onto a checkpoint: the new one.",
+        ),
+    }
+
+
+@click.group("checkpoint", cls=CheckpointGroup)
+def command() -> None:
+    """Keep a copy of the trainer's state by replaying its optimizer on gradients seen on the wire.
+
+    A step is applied only when every byte of its gradient is proven. These commands need PyTorch:
+    pip install 'flowcheck-net[checkpoint]'.
+    """
