@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flowcheck_net.checkpoint import arithmetic
-from flowcheck_net.checkpoint.gradient import StepGradient
+from flowcheck_net.checkpoint.gradient import AverageRule, StepGradient
 from flowcheck_net.checkpoint.hyper import Kernel, OptimizerSpec, ParameterGroup
 from flowcheck_net.checkpoint.norm import coefficient
 from flowcheck_net.checkpoint.scale import after_step
-from flowcheck_net.checkpoint.state import PARAM, STEP, ReplicaState
+from flowcheck_net.checkpoint.state import PARAM, STEP, ReplicaState, torch_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -97,7 +97,7 @@ class Shard:
         count = self.state.tensors.get((STEP, name))
         flat = {kind: tensor.view(-1) for kind, tensor in tensors.items()}
         extra = {} if count is None else {STEP: count}
-        for where in arithmetic.chunks(tensors[PARAM].numel(), self._chunk):
+        for where in arithmetic.chunks(tensors[PARAM].numel(), self._cut(name, gradient, decision)):
             arithmetic.update(
                 self._spec,
                 group,
@@ -108,6 +108,15 @@ class Shard:
             )
         if count is not None:
             count.add_(1)
+
+    def _cut(self, name: str, gradient: StepGradient, decision: Decision) -> int:
+        """Elements to update at once: all of a gradient that is used as it lies, else few enough for a cached copy."""
+        param = self.state.tensors[PARAM, name]
+        parts = gradient.parts[name]
+        plain = len(parts) == 1 and torch_dtype(parts[0].dtype) == param.dtype
+        untouched = gradient.average.rule is AverageRule.ON_WIRE and not self._spec.clip and decision.loss_scale is None
+        whole = plain and untouched and self._spec.kernel is Kernel.FUSED
+        return max(1, param.numel()) if whole else self._chunk
 
     def _ready(self, name: str, gradient: StepGradient, decision: Decision, where: slice) -> "torch.Tensor":
         """Elements of the gradient as the optimizer gets them."""

@@ -1,8 +1,9 @@
 """The replica: parameters and optimizer state of one shard in shared memory, changed in place.
 
-Two files in one directory, for example under ``/dev/shm``: ``state.bin`` holds all tensors, each at a multiple of 64
-bytes, ``state.json`` says what they are and at which step they stand. Before the first byte of ``state.bin`` changes,
-``state.json`` says which step is being applied; a process that dies in between leaves a state that ``open`` refuses.
+Three files in one directory, for example under ``/dev/shm``: ``state.bin`` holds all tensors, each at a multiple of 64
+bytes, ``regions.json`` says what they are, and ``standing.json`` at which step they stand. Before the first byte of
+``state.bin`` changes, ``standing.json`` says which step is being applied; a process that dies in between leaves a state
+that ``open`` refuses.
 """
 
 import json
@@ -104,6 +105,8 @@ class ReplicaState:
         except OSError as error:
             hint = "choose another directory, or remove it"
             raise OutputError(f"{directory} cannot be made: {error.strerror or error}", hint=hint) from error
+        document = {"version": STATE_VERSION, "regions": [asdict(region) for region in regions]}
+        (directory / "regions.json").write_text(json.dumps(document, sort_keys=True) + "\n", encoding="utf-8")
         made = cls(directory, regions, standing)
         made.stand(standing)
         return made
@@ -116,18 +119,18 @@ class ReplicaState:
             RecordsCorrupt: No state of this version.
             StepRefused: Its process ended in mid-change.
         """
-        path = directory / "state.json"
+        path = directory / "regions.json"
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["version"] != STATE_VERSION:
                 raise RecordsCorrupt(f"{path}: version {document['version']}, this program reads {STATE_VERSION}")
-            standing = Standing(**document["standing"])
+            standing = Standing(**json.loads((directory / "standing.json").read_text(encoding="utf-8")))
             regions = tuple(
                 Region(r["kind"], r["name"], Dtype(r["dtype"]), tuple(r["shape"]), r["offset"])
                 for r in document["regions"]
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RecordsCorrupt(f"{path} is no state of a replica: {error}") from error
+            raise RecordsCorrupt(f"{directory} is no state of a replica: {error}") from error
         if standing.applying is not None:
             reason = f"the program ended while step {standing.applying:,} was being applied to {directory}"
             raise StepRefused(CheckpointRequest(standing.step, standing.applying, Stop.TORN, reason))
@@ -140,14 +143,9 @@ class ReplicaState:
 
     def stand(self, standing: Standing) -> None:
         """Say where the state stands, at once or not at all."""
-        document = {
-            "version": STATE_VERSION,
-            "standing": asdict(standing),
-            "regions": [asdict(region) for region in self.regions],
-        }
-        new = self.directory / "state.json.new"
-        new.write_text(json.dumps(document, sort_keys=True) + "\n", encoding="utf-8")
-        new.replace(self.directory / "state.json")
+        new = self.directory / "standing.json.new"
+        new.write_text(json.dumps(asdict(standing), sort_keys=True) + "\n", encoding="utf-8")
+        new.replace(self.directory / "standing.json")
         self.standing = standing
 
     def begin(self, step: int) -> None:

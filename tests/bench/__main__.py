@@ -17,6 +17,7 @@ BENCHES = {
     "placement": "tests.bench.bench_placement",
     "plan": "tests.bench.bench_plan",
     "apply": "tests.bench.bench_apply",
+    "checkpoint": "tests.bench.bench_checkpoint",
 }
 
 
