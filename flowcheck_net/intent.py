@@ -270,6 +270,16 @@ def split_state(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a device tells of its cables."""
+
+    neighbors: str
+    """What it hears by LLDP: NAPALM's ``lldp_neighbors_detail`` as JSON, or the answer of its command line."""
+    speeds: Mapping[PortName, int] = field(default_factory=dict)
+    """Ports by their speed in Mbit/s; what it does not tell is left out."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class SwitchAddress:
     """How a driver finds a switch. Secrets are never here: ``management`` is a reference."""

@@ -21,9 +21,7 @@ _FILE = click.Path(path_type=Path)
 _SHOWN = 12
 """Findings of a harmless kind that are written out."""
 _LISTS = ("switches", "hosts", "checkpoint_nodes", "links")
-_DECORATORS = (
-    click.argument("files", metavar="FILE...", nargs=-1, required=True),
-    click.option("-o", "--output", type=_FILE, help="Topology file to write; without it, to standard output."),
+ANSWERS = (
     click.option("--force", is_flag=True, help="Overwrite an existing output file."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document: graph, findings and topology."),
     click.option("--partial", is_flag=True, help="Write what is proven although there are problems."),
@@ -38,6 +36,12 @@ _DECORATORS = (
     click.option("--addresses", type=_FILE, help="File with lines 'host nic address': IP addresses of host NICs."),
     click.option("--name", default="", help="Name of the topology; else from the source."),
 )
+"""Options that every source of cables has."""
+_DECORATORS = (
+    click.argument("files", metavar="FILE...", nargs=-1, required=True),
+    click.option("-o", "--output", type=_FILE, help="Topology file to write; without it, to standard output."),
+    *ANSWERS,
+)
 
 
 def _command(kind: str, what: str, read: "Callable[[Sequence[str]], Survey]") -> click.Command:
@@ -50,19 +54,19 @@ def _command(kind: str, what: str, read: "Callable[[Sequence[str]], Survey]") ->
         force: bool,
         as_json: bool,
         partial: bool,
-        **given: Any,  # noqa: ANN401 - the options of _options
+        **given: Any,  # noqa: ANN401 - the options of options_from
     ) -> None:
         from flowcheck_net.importers.run import import_topology
 
         refuse_overwriting(output, force=force)
         try:
-            graph = import_topology(read(files), _options(given))
+            graph = import_topology(read(files), options_from(given))
         except SpecError as error:
             if not as_json:
                 raise
             _emit_refusal(error)
             sys.exit(error.exit_code)
-        _finish(graph, output, as_json=as_json, partial=partial)
+        finish(graph, output, as_json=as_json, partial=partial)
 
     run.__doc__ = what
     for decorator in reversed(_DECORATORS):
@@ -70,7 +74,8 @@ def _command(kind: str, what: str, read: "Callable[[Sequence[str]], Survey]") ->
     return click.command(kind)(run)
 
 
-def _options(given: dict[str, Any]) -> "Options":
+def options_from(given: dict[str, Any]) -> "Options":
+    """What the user said with the options that all importers share."""
     from flowcheck_net.importers.addresses import read_addresses
     from flowcheck_net.importers.options import Options
 
@@ -109,7 +114,7 @@ def _choices(texts: Sequence[str]) -> "tuple[Choice, ...]":
     return tuple(sorted(choices, key=lambda choice: choice.glob == "*"))
 
 
-def _finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool) -> None:
+def finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool) -> None:
     """Write the topology if it may be written; say what was found."""
     from flowcheck_net.cli.output import write_file
     from flowcheck_net.importers.cables import FindingKind

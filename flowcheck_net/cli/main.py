@@ -17,6 +17,7 @@ class LazyGroup(click.Group):
         "check": ("flowcheck_net.cli.check:command", "Check topology, job and policy files; every problem at once."),
         "schema": ("flowcheck_net.cli.schema:command", "Print the JSON Schema of an input file, for editors."),
         "import": ("flowcheck_net.cli.import_:command", "Turn files of other tools into input files."),
+        "discover": ("flowcheck_net.cli.discover:command", "Ask devices what they are cabled to; write the topology."),
         "plan": ("flowcheck_net.cli.plan:command", "Choose the observation points and write the plan."),
         "plan-diff": ("flowcheck_net.cli.plan_diff:command", "Compare two plans: points, switch changes, cost."),
         "apply": ("flowcheck_net.cli.apply:command", "Program the planned mirror sessions; all switches or none."),

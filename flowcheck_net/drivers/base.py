@@ -2,9 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
-from flowcheck_net.intent import Capabilities, Counters, Step, SwitchState
+from flowcheck_net.intent import Capabilities, Counters, Step, Surroundings, SwitchState
+
+
+@runtime_checkable
+class Surveyor(Protocol):
+    """What a driver may do beside: tell what its device is cabled to."""
+
+    def surroundings(self) -> Surroundings:
+        """Neighbours and speeds as of now; raises ConnectError."""
+        ...
 
 
 class Driver(Protocol):

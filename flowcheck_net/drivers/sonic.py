@@ -5,6 +5,7 @@ never changed. After each, orchagent must have taken it up, and must still run.
 """
 
 import ipaddress
+import json
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,14 +16,14 @@ from typing import Self
 from flowcheck_net.drivers.checks import limits_of, refuse_foreign
 from flowcheck_net.drivers.checks_sessions import refuse_impossible
 from flowcheck_net.drivers.sonic_check import complaint_about
-from flowcheck_net.drivers.sonic_db import COUNTERS, Snapshot
+from flowcheck_net.drivers.sonic_db import APPL, COUNTERS, Snapshot, neighbor_from
 from flowcheck_net.drivers.sonic_link import Link, PatchRefused
 from flowcheck_net.drivers.sonic_patch import additions, removals
 from flowcheck_net.drivers.sonic_remarks import remarks_on
 from flowcheck_net.drivers.sonic_rows import RULES, Found, Rows, find, rows_of
 from flowcheck_net.drivers.ssh_reference import parse_reference
 from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown
-from flowcheck_net.ids import SessionName
+from flowcheck_net.ids import PortName, SessionName
 from flowcheck_net.intent import (
     Capabilities,
     Counters,
@@ -31,6 +32,7 @@ from flowcheck_net.intent import (
     MirrorSource,
     Step,
     StepKind,
+    Surroundings,
     SwitchAddress,
     SwitchState,
     is_owned,
@@ -129,6 +131,15 @@ class SonicDriver:
         names = self._link.hash_of(COUNTERS, "COUNTERS_PORT_NAME_MAP")
         ports = {s: n for s in watched if (n := self._port_count(s, names.get(s.port, ""))) is not None}
         return Counters(sessions=sessions, ports=ports)
+
+    def surroundings(self) -> Surroundings:
+        """Its LLDP table, and the configured speeds; both by port names, not by aliases."""
+        snapshot = self._link.look()
+        rows = {key: self._link.hash_of(APPL, key) for key in self._link.keys(APPL, "LLDP_ENTRY_TABLE:*")}
+        heard = {key.partition(":")[2]: [neighbor_from(row)] for key, row in rows.items()}
+        ports = snapshot.config.get("PORT", {})
+        speeds = {PortName(p): int(row["speed"]) for p, row in ports.items() if row.get("speed", "").isdigit()}
+        return Surroundings(json.dumps(heard), speeds)
 
     def _able(self, snapshot: Snapshot) -> Capabilities:
         said = {

@@ -70,6 +70,18 @@ def tables_from(text: str, separator: str) -> dict[str, dict[str, dict[str, str]
     return found
 
 
+def neighbor_from(row: Row) -> dict[str, object]:
+    """A row of LLDP_ENTRY_TABLE in the words of NAPALM."""
+    words = {
+        "remote_port": "lldp_rem_port_id",
+        "remote_port_description": "lldp_rem_port_desc",
+        "remote_system_name": "lldp_rem_sys_name",
+        "remote_system_description": "lldp_rem_sys_desc",
+        "remote_chassis_id": "lldp_rem_chassis_id",
+    }
+    return {word: row.get(field, "") for word, field in words.items()}
+
+
 def listed(text: str) -> list[str]:
     """Elements of a list of the database."""
     return [part.strip() for part in text.split(",") if part.strip()]

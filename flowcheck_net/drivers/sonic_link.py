@@ -67,6 +67,12 @@ class Link:
         ports = {**self._dump(APPL, "PORT_TABLE:*", ":"), **self._dump(APPL, "LAG_TABLE:*", ":")}
         return Snapshot(config, state, {name: row for table in ports.values() for name, row in table.items()})
 
+    def keys(self, database: str, pattern: str) -> list[str]:
+        """Keys that match, sorted."""
+        separator = ":" if database in (APPL, COUNTERS) else "|"
+        tables = self._dump(database, pattern, separator)
+        return sorted(f"{table}{separator}{key}" for table, rows in tables.items() for key in rows)
+
     def hash_of(self, database: str, key: str) -> Row:
         """The fields of one key; empty: it is not there."""
         separator = ":" if database in (APPL, COUNTERS) else "|"

@@ -20,13 +20,31 @@ from flowcheck_net.drivers.ssh_connect import Lost, Unreachable, Wire, connect
 from flowcheck_net.drivers.ssh_reference import Reference, parse_reference
 from flowcheck_net.drivers.ssh_shell import Confused, LineRejected, Shell
 from flowcheck_net.errors import ConnectError, PartialWrite, Rejected, StateUnknown
-from flowcheck_net.intent import Capabilities, Counters, Step, SwitchAddress, SwitchState, is_owned, split_state
+from flowcheck_net.intent import (
+    Capabilities,
+    Counters,
+    Step,
+    Surroundings,
+    SwitchAddress,
+    SwitchState,
+    is_owned,
+    split_state,
+)
 
 Answer = TypeVar("Answer")
 _ROUNDS = 4
 """Most rounds of questions that depend on one another."""
 _READINGS = 2
 """Times that an answer is asked for again where it is not understood: a log line may have cut it."""
+
+_NEIGHBORS = {
+    "eos": "show lldp neighbors detail",
+    "nxos": "show lldp neighbors detail",
+    "junos": "show lldp neighbors",
+    "comware": "display lldp neighbor-information list",
+    "vrp": "display lldp neighbor",
+}
+"""Dialect -> the command whose answer the importers read (flowcheck_net/importers/lldp_dialects.py)."""
 
 
 def open_ssh(address: SwitchAddress, job: str, state_dir: Path) -> "SshDriver":
@@ -111,6 +129,13 @@ class SshDriver:
             {place: count for place, count in found.sources.items() if is_owned(place.session, self._job)},
             found.ports,
         )
+
+    def surroundings(self) -> Surroundings:
+        """What it hears by LLDP, as its command line shows it; speeds are not read."""
+        command = _NEIGHBORS.get(self._dialect.name)
+        if command is None:
+            raise ConnectError(self._switch, f"how {self._dialect.name} shows its LLDP neighbours is not known")
+        return Surroundings(self._ask(lambda: self._live().ask(command)))
 
     def _look(self, purpose: Purpose, steps: Sequence[Step] = ()) -> Picture:
         for left in reversed(range(_READINGS)):

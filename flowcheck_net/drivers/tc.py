@@ -4,14 +4,15 @@ A session is one filter for each source and address pair, in preferences 4096 to
 is. A step is one ``tc -batch``; where it fails midway, what it left is removed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Self
 
 from flowcheck_net.drivers.checks import limits_of, refuse_foreign
 from flowcheck_net.drivers.tc_change import Refusal, check, kinds_for, lines_to_add, lines_to_remove
-from flowcheck_net.drivers.tc_filters import Filter, Machine, documents, filters_from, links_from, qdiscs_from
+from flowcheck_net.drivers.tc_filters import Filter, Link, Machine, documents, filters_from, links_from, qdiscs_from
+from flowcheck_net.drivers.tc_lldp import neighbors_from, speed_from
 from flowcheck_net.drivers.tc_sessions import Found, find, foreign_of, remarks_on
 from flowcheck_net.drivers.tc_shell import Lost, Refused, Shell, Unreachable, shell_of
 from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown
@@ -24,6 +25,7 @@ from flowcheck_net.intent import (
     MirrorSource,
     Step,
     StepKind,
+    Surroundings,
     SwitchAddress,
     SwitchState,
     is_owned,
@@ -114,6 +116,28 @@ class TcDriver:
             {place: count for f in ours.values() for place, count in f.by_source().items()},
             {s: count for s in sorted(watched) if (count := _passed(machine, s)) is not None},
         )
+
+    def surroundings(self) -> Surroundings:
+        """What lldpd hears, and speeds as the kernel has them."""
+        try:
+            heard = self._run(["lldpcli", "-f", "json0", "show", "neighbors", "details"])
+            links = links_from(_one(self._run(["ip", "-j", "-d", "-s", "address", "show"])))
+            return Surroundings(neighbors_from(heard), self._speeds(links))
+        except Lost as error:
+            self._open = False
+            raise ConnectError(self._switch, f"the connection was lost: {error}") from error
+        except (Refused, ValueError) as error:
+            raise ConnectError(self._switch, f"lldpd does not tell its neighbours: {error}") from error
+
+    def _speeds(self, links: Mapping[str, Link]) -> dict[PortName, int]:
+        told = {link.name: self._speed(link.name) for link in links.values()}
+        return {port: mbit for port, mbit in told.items() if mbit is not None}
+
+    def _speed(self, port: PortName) -> int | None:
+        try:
+            return speed_from(self._run(["ethtool", port]))
+        except (Refused, ConnectError):
+            return None  # no such question to this interface, or no ethtool: the speed is left to the user
 
     def _step(self, step: Step) -> None:
         machine = self._look()

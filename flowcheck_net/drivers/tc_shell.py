@@ -5,6 +5,7 @@ users, keys, host keys and jump hosts are those of ``~/.ssh/config``; nothing is
 """
 
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -111,7 +112,7 @@ class SshShell:
 
     def run(self, words: Sequence[str], stdin: str = "") -> str:
         """See ``Shell.run``."""
-        done = _run([*self._ssh(), "--", self._host, *words], stdin)
+        done = _run([*self._ssh(), "--", self._host, shlex.join(words)], stdin)
         if done.returncode == _SSH_FAILED:
             raise Lost(_complaint(done) or "ssh failed")
         return _output(done)

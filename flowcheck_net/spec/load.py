@@ -16,6 +16,7 @@ from flowcheck_net.spec.check_job import check_job, check_job_places
 from flowcheck_net.spec.check_policy import check_policy, check_policy_places
 from flowcheck_net.spec.check_topology import check_topology, devices
 from flowcheck_net.spec.explain import explain
+from flowcheck_net.spec.inventory import Inventory
 from flowcheck_net.spec.job import JobSpec
 from flowcheck_net.spec.policy import Policy
 from flowcheck_net.spec.topology import Topology
@@ -123,6 +124,19 @@ def load_topology(path: Path) -> Topology:
     if problems or fabric is None:
         raise SpecError(problems)
     return fabric.spec
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read and check an inventory. Raises SpecError with every problem of it."""
+    problems: list[Problem] = []
+    read = _read(path, Inventory, problems)
+    if read is not None:
+        names = [device.name for device in read.spec.devices]
+        twice = [n for n, name in enumerate(names) if name in names[:n]]
+        problems += read.problems(Fault(("devices", n, "name"), f"{names[n]} is there twice") for n in twice)
+    if problems or read is None:
+        raise SpecError(problems)
+    return read.spec
 
 
 def load_yaml(path: Path) -> Any:  # noqa: ANN401 - any YAML value

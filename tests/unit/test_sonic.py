@@ -13,7 +13,7 @@ from flowcheck_net.drivers.sonic_patch import additions, removals
 from flowcheck_net.drivers.sonic_rows import find, rows_of
 from flowcheck_net.drivers.sonic_yang import RISKY, problems_of
 from flowcheck_net.errors import ConnectError, Rejected, StateUnknown
-from flowcheck_net.ids import SessionName
+from flowcheck_net.ids import PortName, SessionName
 from flowcheck_net.intent import RemarkKind
 from tests.conformance import bench_sonic
 from tests.conformance.bench import Cannot, create, delete, session
@@ -241,6 +241,23 @@ def test_what_the_switch_says_that_it_can_and_cannot(bench: SonicBench):
         assert (sorted(able.directions), able.filters) == (["rx"], False)
         with pytest.raises(Rejected, match="cannot mirror tx"):
             driver.write(create(session(bench, 0, "0:tx")))
+
+
+def test_the_neighbours_of_a_sonic_switch_are_told_in_the_words_of_the_importers(bench: SonicBench):
+    row = {
+        "lldp_rem_port_id": "Ethernet1/1",
+        "lldp_rem_port_id_subtype": "5",
+        "lldp_rem_port_desc": "to leaf1",
+        "lldp_rem_sys_name": "spine1",
+        "lldp_rem_sys_desc": "Arista Networks EOS",
+        "lldp_rem_chassis_id": "52:54:00:79:16:93",
+    }
+    bench.switch.redis.set(0, "LLDP_ENTRY_TABLE:Ethernet0", row)
+    with bench.open() as driver:
+        found = driver.surroundings()
+    (heard,) = json.loads(found.neighbors)["Ethernet0"]
+    assert (heard["remote_system_name"], heard["remote_port"]) == ("spine1", "Ethernet1/1")
+    assert found.speeds[PortName("Ethernet0")] == 40000
 
 
 def test_half_of_a_filtered_session_can_be_cleared_away(bench: SonicBench):

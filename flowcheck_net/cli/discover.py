@@ -1,0 +1,62 @@
+"""``flowcheck-net discover INVENTORY --to topology.yaml``."""
+
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flowcheck_net.cli.guard import refuse_overwriting
+from flowcheck_net.cli.import_topology import ANSWERS, finish, options_from
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("discover")
+@click.argument("inventory", type=_FILE)
+@click.option("--to", "output", type=_FILE, help="Topology file to write; without it, to standard output.")
+@click.option("--keep", type=_FILE, help="Folder for what each device answered, one file a device.")
+def command(
+    inventory: Path,
+    *,
+    output: Path | None,
+    keep: Path | None,
+    force: bool,
+    as_json: bool,
+    partial: bool,
+    **given: Any,  # noqa: ANN401 - the options of options_from
+) -> None:
+    r"""Ask the devices of INVENTORY what they hear by LLDP, their speeds and mirror sessions; write the topology.
+
+    Nothing is changed on any device. A cable counts when both of its ends tell it; everything else is listed, and keeps
+    the file from being written unless --partial is given.
+
+    Example: flowcheck-net discover inventory.yaml --to topology.yaml --keep answers/
+
+    \b
+    inventory.yaml:
+      version: 1
+      devices:
+        - {name: leaf1, platform: eos, management: "ssh:leaf1.example.net"}
+        - {name: host1, platform: linux, management: "tc:ssh:host1", role: host}
+    """
+    from flowcheck_net.cli.switches import default_state_dir
+    from flowcheck_net.drivers.registry import open_driver
+    from flowcheck_net.importers.discover import JOB, answers_of, ask_all, survey_of, with_sessions
+    from flowcheck_net.importers.run import import_topology
+    from flowcheck_net.spec.load import load_inventory
+
+    refuse_overwriting(output, force=force)
+    wanted = load_inventory(inventory)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    answers = ask_all(wanted, lambda address: open_driver(address, JOB, default_state_dir()))
+    with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="fcn-") as folder:
+        survey = survey_of(answers, Path(folder), inventory)
+        graph = import_topology(survey, answers_of(wanted, options_from(given)))
+    finish(with_sessions(graph, answers), output, as_json=as_json, partial=partial)
+
+
+for _decorator in reversed(ANSWERS):
+    command = _decorator(command)
