@@ -300,7 +300,7 @@ def _receive(
 
     try:
         with _ended_by_signals(run), live_table() as show:
-            last = watch(run, duration_s=ends[0], idle_s=ends[1], show=_first_warned(plan, seen))
+            last = watch(run, duration_s=ends[0], idle_s=ends[1], show=_warned(plan, seen))
     except ReceiveError:
         if not run.started:
             clear(folder)
@@ -317,15 +317,19 @@ def _receive(
         )
 
 
-def _first_warned(plan: "Plan", show: "Callable[[Status], None]") -> "Callable[[Status], None]":
-    """``show``, and before it what is to be known about the devices at a start."""
-    from flowcheck_net.receive.receiver_run import pausing
+def _warned(plan: "Plan", show: "Callable[[Status], None]") -> "Callable[[Status], None]":
+    """``show``, and behind it, at the first start, what is to be known about devices and memory."""
+    from flowcheck_net.receive.receiver_run import hugeless, pausing
+
+    lacking = tuple(hugeless(plan))  # while nobody has taken them
 
     def shown(status: "Status") -> None:
-        if status.event == "started":
-            for doubt in pausing(plan, status.ports):
-                click.echo(doubt, err=True)
+        nonlocal lacking
         show(status)
+        if status.event == "started":
+            for doubt in (*lacking, *pausing(plan, status.ports)):
+                click.echo(doubt, err=True)
+            lacking = ()
 
     return shown
 

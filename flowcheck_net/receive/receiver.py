@@ -28,6 +28,11 @@ _HINTS = {
     "spool": "make room on the disk, or choose another place with -o",
 }
 _LOG_HINTS = (
+    (
+        r"error while loading shared libraries",
+        "the DPDK that this was built with is not installed here: `apt-get install dpdk librte-net-af-packet23 "
+        "librte-net-pcap23`, or what the distribution calls them; or build again (`make clean setup`)",
+    ),
     (r"Failed to connect socket", "start the other side first, or let this one serve: memif:SOCKET"),
     (r"hugepage|Cannot get hugepage", "`sysctl -w vm.nr_hugepages=512` as root, or virtual devices, which do without"),
     (
@@ -53,6 +58,8 @@ def program() -> Path:
     """The receiver; ReceiveError where this build has none."""
     place = os.environ.get("FLOWCHECK_RECEIVER")
     if place:
+        if not os.access(place, os.X_OK):
+            raise ReceiveError(f"FLOWCHECK_RECEIVER={place} is no program", hint="correct it, or leave it unset")
         return Path(place)
     for found in (Path(str(files("flowcheck_net"))) / PROGRAM, _built()):
         if found.is_file():
@@ -66,6 +73,11 @@ def program() -> Path:
 def _built() -> Path:
     """In a checkout, beside the native module's build."""
     return Path(__file__).resolve().parents[2] / "build" / "cp311" / "receiver" / "app" / PROGRAM
+
+
+def cure(told: str) -> str:
+    """What to do about what DPDK or the system said; empty: nobody knows."""
+    return next((words for sign, words in _LOG_HINTS if re.search(sign, told)), "")
 
 
 class Receiver:
@@ -158,7 +170,7 @@ class Receiver:
         self._process.wait(_PATIENCE_S)
         log = self._log_text()
         told = f"{found['text']}\n{log}"
-        hint = _HINTS.get(found["code"]) or next((cure for sign, cure in _LOG_HINTS if re.search(sign, told)), "")
+        hint = _HINTS.get(found["code"]) or cure(told)
         about = f"capture port {found['about']}: " if found["about"] in {port.name for port in self._plan.ports} else ""
         shown = f"\n{self._log_end()}" if found["code"] in {"eal", "device", "no-device"} else ""
         return ReceiveError(f"{about}{found['text']}{shown}", hint=hint)

@@ -95,6 +95,12 @@ def free_hugepages_mb(meminfo: Path = _MEMINFO) -> int:
     return int(found.get("HugePages_Free", 0)) * int(found.get("Hugepagesize", 0)) // 1024
 
 
+def hugepages_missing_mb(plan: Plan) -> int:
+    """Memory that should be in hugepages and cannot; 0: enough of them are free."""
+    need = _memory_mb(plan)
+    return need if free_hugepages_mb() < need else 0
+
+
 def _memory_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
     """EAL arguments; ReceiveError where hugepages are needed and not there."""
     need = _memory_mb(plan)

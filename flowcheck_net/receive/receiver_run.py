@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from flowcheck_net.errors import OutputError, ReceiveError
-from flowcheck_net.receive.receiver import Receiver
-from flowcheck_net.receive.receiver_config import Plan
+from flowcheck_net.receive.receiver import Receiver, cure
+from flowcheck_net.receive.receiver_config import Plan, hugepages_missing_mb
 from flowcheck_net.receive.receiver_spool import spool_records
 from flowcheck_net.receive.receiver_status import PortStatus, Status
 from flowcheck_net.receive.records import Records
@@ -65,6 +65,18 @@ def clear(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
+@contextmanager
+def _room_in(folder: Path) -> Iterator[None]:
+    """Raises OutputError where the disk takes nothing more."""
+    try:
+        yield
+    except OSError as fault:
+        raise OutputError(
+            f"{folder} cannot be written: {fault.strerror}",
+            hint="make room on the disk, or choose another place with -o",
+        ) from fault
+
+
 class Run:
     """Lives of one receiver."""
 
@@ -77,9 +89,9 @@ class Run:
         self.started = False
         """It has received, however little."""
         self.deaths: list[str] = []
-        (folder / _SOURCES).write_text(
-            "".join(f"{port.name}={port.device.text}\n" for port in plan.ports), encoding="utf-8"
-        )
+        sources = "".join(f"{port.name}={port.device.text}\n" for port in plan.ports)
+        with _room_in(folder):
+            (folder / _SOURCES).write_text(sources, encoding="utf-8")
 
     @property
     def spool(self) -> Path | None:
@@ -115,24 +127,24 @@ class Run:
                 return
 
     def _life(self) -> Iterator[Status]:
-        started = False
-        with Receiver(self._plan, self._folder, self._lives) as receiver:
+        with _room_in(self._folder):
+            made = Receiver(self._plan, self._folder, self._lives)
+        with made as receiver:
             self._receiver = receiver
             self._lives += 1
             if self._stopping:  # told so while it was being started
                 receiver.stop()
             for status in receiver.statuses():
-                started = self.started = True
+                self.started = True
                 yield status
             death = receiver.died()
         if death:
             self.deaths.append(death)
         else:
             self._receiver = None
-        if not started:
-            raise ReceiveError(
-                f"the receiver died before it had started: {death}", hint=f"its log is in {self._folder}"
-            )
+        if not self.started:
+            hint = cure(death) or f"its log is in {self._folder}"
+            raise ReceiveError(f"the receiver died before it had started: {death}", hint=hint)
 
 
 def records_of(folder: Path, deaths: Sequence[str] = ()) -> Records:
@@ -174,6 +186,16 @@ def unwritten(ports: Sequence[PortStatus]) -> Iterator[str]:
         some = count(port.written.dropped, "packet")
         lost = f"{port.written.error}; {some} or more" if port.written.error else f"the disk did not keep up; {some}"
         yield f"capture port {port.name}: the pcapng file is not whole: {lost} are not in it. The records have them all"
+
+
+def hugeless(plan: Plan) -> Iterator[str]:
+    """What doing without hugepages costs where nobody asked for it, for a person."""
+    need = hugepages_missing_mb(plan)
+    if need and plan.hugepages is None and not all(port.device.ends for port in plan.ports):
+        yield (
+            f"{need} MB of hugepages are not free: receiving without them, at a lower rate; "
+            f"`sysctl -w vm.nr_hugepages={need // 2 + 1}` as root gives them, --no-hugepages says that it is meant"
+        )
 
 
 def pausing(plan: Plan, ports: Sequence[PortStatus]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Helpers of this folder: the command, and records without what a live receiver cannot know."""
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -68,10 +67,12 @@ class Running:
 
     def wait_for_start(self) -> None:
         assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        if not line.startswith("receiving: "):
-            self.process.kill()
-            raise AssertionError(line + self.process.communicate()[1])
+        said = []
+        for line in self.process.stderr:
+            if line.startswith("receiving: "):
+                return
+            said.append(line)
+        raise AssertionError("".join(said))
 
     def child(self) -> int:
         """The process that receives."""
@@ -134,13 +135,3 @@ def read(path: Path) -> Records:
 
 def spool_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.spool")
-
-
-def unpacked(source: Path, folder: Path) -> Path:
-    """net_pcap reads no gzip."""
-    import gzip
-
-    target = folder / source.stem
-    with gzip.open(source) as packed, target.open("wb") as plain_file:
-        shutil.copyfileobj(packed, plain_file)
-    return target

@@ -1,6 +1,7 @@
 """What cannot start says why and what to do; nothing is left behind. And what DPDK is asked for."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from flowcheck_net.errors import FlowcheckError, ReceiveError
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.plan.plan import plan_to_json
 from flowcheck_net.receive.native import Settings
+from flowcheck_net.receive.receiver import program
 from flowcheck_net.receive.receiver_config import Plan, config_text, eal_words, free_hugepages_mb
 from flowcheck_net.receive.receiver_device import Device, Loss, Port, device_of
 from tests.doubles import capture_images as images
@@ -161,3 +163,92 @@ def test_the_plan_names_the_ports(tmp_path: Path, capture: Path) -> None:
     assert (one.name, one.packets, one.dropped) == (first, 1, 0)
     assert (two.name, two.packets > 1000, two.dropped) == (second, True, None)
     assert f"capture port {second}: net_null does not count what it loses" in done.stderr
+
+
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Another program in the receiver's place."""
+    program = tmp_path / "stand-in"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("FLOWCHECK_RECEIVER", str(program))
+
+
+def test_dpdk_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capture: Path) -> None:
+    """What the loader says where a library is missing."""
+    library = "error while loading shared libraries: librte_eal.so.23: cannot open shared object file"
+    stand_in(tmp_path, monkeypatch, f"echo 'flowcheck-receiver: {library}' >&2; exit 127")
+    work = tmp_path / "work"
+    work.mkdir()
+    told = refused(work, "--port", f"x=pcap:{capture}")
+    assert "the receiver died before it had started: exit code 127" in told
+    assert "apt-get install dpdk" in told
+    monkeypatch.setenv("FLOWCHECK_RECEIVER", str(tmp_path / "none"))
+    assert "is no program" in refused(work, "--port", f"x=pcap:{capture}")
+    assert list(work.iterdir()) == []
+
+
+def test_a_build_without_dpdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLOWCHECK_RECEIVER", raising=False)
+    monkeypatch.setattr("flowcheck_net.receive.receiver.files", lambda _: tmp_path)
+    monkeypatch.setattr("flowcheck_net.receive.receiver._built", lambda: tmp_path / "none")
+    with pytest.raises(ReceiveError, match="this build has no receiver") as caught:
+        program()
+    assert "libdpdk-dev" in caught.value.hint
+
+
+def test_a_card_that_the_kernel_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel lists a card: bound to its own driver, to none, to one beside which DPDK works."""
+    monkeypatch.setattr("flowcheck_net.receive.receiver_device._PCI_DEVICES", tmp_path)
+    place = tmp_path / "0000:3b:00.0"
+    place.mkdir()
+    for bound in ("ice", "", "vfio-pci", "mlx5_core"):
+        (place / "driver").unlink(missing_ok=True)
+        if bound:
+            (tmp_path / bound).mkdir()
+            (place / "driver").symlink_to(tmp_path / bound)
+        if bound in ("vfio-pci", "mlx5_core"):
+            found = device_of("3b:00.0", 0, 1500)
+            assert (found.name, found.physical, found.loss) == ("0000:3b:00.0", True, Loss.DEVICE)
+            continue
+        with pytest.raises(ReceiveError, match=f"is held by {bound or 'no driver'}: DPDK cannot use it") as caught:
+            device_of("3b:00.0", 0, 1500)
+        assert "--bind=vfio-pci 0000:3b:00.0" in caught.value.hint
+
+
+@needs_receiver
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
+def test_a_full_disk(tmp_path: Path, capture: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", small], check=True)
+    try:
+        (small / "full").write_bytes(bytes(4096))
+        done = receive(small / "x.fcr", "--port", f"x=pcap:{capture}", "--idle", "0.2", "--no-hugepages", check=False)
+        assert done.returncode != 0
+        assert "No space left on device" in done.stderr
+        assert "what to do: " in done.stderr
+        assert "Traceback" not in done.stderr
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+@needs_receiver
+def test_a_lock_that_somebody_left_is_no_hindrance(tmp_path: Path, capture: Path) -> None:
+    """Its holder is gone, and the kernel knows; nor is DPDK's own folder of one that was killed."""
+    output = tmp_path / "records.fcr"
+    folder = tmp_path / "records.fcr.spool"
+    folder.mkdir()
+    (folder / "lock").touch()
+    receive(output, "--port", f"x=pcap:{capture}", "--idle", "0.2", "--no-hugepages")
+    assert read(output).captures[0].packets == 1
+
+
+@needs_receiver
+def test_without_hugepages_it_says_so(tmp_path: Path) -> None:
+    if free_hugepages_mb() > 64:
+        pytest.skip("there are hugepages here")
+    words = ("--port", "x=net_null0,size=64", "--duration", "0.1", "--interval", "0.05")
+    done = receive(tmp_path / "x.fcr", *words)
+    assert "MB of hugepages are not free: receiving without them" in done.stderr
+    assert "sysctl -w vm.nr_hugepages=" in done.stderr
+    assert "hugepages" not in receive(tmp_path / "x.fcr", *words, "--no-hugepages").stderr
