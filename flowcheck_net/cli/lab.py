@@ -2,23 +2,22 @@
 
 import os
 import re
-import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.cli.audit import error_of, publishable, show_report
-from flowcheck_net.errors import CoverageGap, FlowcheckError, OutputError
+from flowcheck_net.cli import lab_demo
+from flowcheck_net.cli.audit import error_of, show_report
+from flowcheck_net.cli.lab_options import OUTPUT, RECEIVER, interruptible, is_live, make_folder
+from flowcheck_net.errors import CoverageGap
 from flowcheck_net.lab.faults import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from flowcheck_net.cli.lab_cases import Case
     from flowcheck_net.lab.build import Lab
-    from flowcheck_net.lab.faults import Fault
     from flowcheck_net.lab.run import LabReport
 
 EXAMPLE = Path("topologies/lab-leaf-spine")
@@ -40,22 +39,6 @@ class _LabName(click.ParamType[str]):
 _NAME = click.option(
     "--name", default="lab", show_default=True, type=_LabName(), help="Of the lab; there can be several."
 )
-_OUTPUT = click.option(
-    "-o",
-    "--output",
-    default=Path("build/lab"),
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for plan, captures and records; files of an earlier run are overwritten.",
-)
-_RECEIVER = click.option(
-    "--receiver",
-    type=click.Choice(["dpdk", "capture"]),
-    help="How copies are received: `flowcheck-net receive`, or captures, replayed.  [default: dpdk where built]",
-)
-_ITERATIONS = 20
-"""Of the demo."""
-_SLOWER = (1, 3, 9)
 _DIRECTORY = click.argument(
     "directory", required=False, default=EXAMPLE, type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
@@ -110,8 +93,8 @@ def up_command(directory: Path, name: str) -> None:
     type=click.FloatRange(0.01, 1000),
     help="So many times the job's iteration time: for a busy machine.",
 )
-@_OUTPUT
-@_RECEIVER
+@OUTPUT
+@RECEIVER
 @click.option("--json", "as_json", is_flag=True, help="Print the audit's report, and what the lab did, as JSON.")
 def run_command(
     directory: Path | None,
@@ -187,91 +170,9 @@ def _show_run(report: "LabReport", output: Path) -> None:
             click.echo(f"{switch} lost {count:,} frames in its own buffers, which none of its counters tells")
     if report.busy:
         click.echo(
-            f"this machine was too busy: packets came up to {report.late:.2f} s late, and an iteration has "
+            f"this machine was too busy: packets may have come {report.late:.2f} s late, and an iteration has "
             f"{report.plan.job.iteration_time:g} s; --slower gives it more"
         )
-
-
-@command.command("demo")
-@click.option(
-    "--topologies",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path("topologies"),
-    show_default=True,
-    help="Folder of the shipped examples.",
-)
-@_OUTPUT
-@_RECEIVER
-def demo_command(topologies: Path, output: Path, receiver: str | None) -> None:
-    """Run the job on real switches, clean and with every fault; then show all verdicts. Takes about two minutes.
-
-    A run for which the machine was too busy is made again, slower. It ends with exit code 1 if a verdict is not what it
-    must be.
-
-    Example: flowcheck-net lab demo --output /tmp/flowcheck-lab
-    """
-    from flowcheck_net.cli.lab_cases import CASES
-    from flowcheck_net.lab.build import directory_of, lab_of
-    from flowcheck_net.lab.faults import parse_faults
-    from flowcheck_net.spec.load import load_specs, spec_paths
-
-    make_folder(output)
-    live = is_live(receiver, click.echo)
-    rows: list[tuple[Case, LabReport]] = []
-    for example in dict.fromkeys(case.example for case in CASES):
-        specs = load_specs(*spec_paths(topologies / example))
-        with interruptible(), lab_of(specs, directory_of(f"demo-{os.getpid()}")) as lab:
-            click.echo(click.style(f"{example}: {len(lab.drawn.all_nodes)} nodes are up", bold=True))
-            for case in (case for case in CASES if case.example == example):
-                folder = output / f"{example}-{case.title.replace(' ', '-').replace('%', 'percent').replace(',', '')}"
-                make_folder(folder)
-                words = "".join(f" --fault {fault}" for fault in case.faults)
-                click.echo(click.style(f"$ flowcheck-net lab run topologies/{example}{words}", bold=True))
-                report = _paced(lab, folder.absolute(), parse_faults(case.faults, lab.drawn), live=live)
-                click.echo(f"{report.verdict}: {publishable(report.audit)}")
-                rows.append((case, report))
-    _show_cases(rows)
-    wrong = [case.title for case, found in rows if found.verdict.value not in case.allowed]
-    if wrong:
-        raise FlowcheckError(f"not the verdict that it must be: {', '.join(wrong)}")
-
-
-def _paced(lab: "Lab", folder: Path, faults: "Sequence[Fault]", *, live: bool) -> "LabReport":
-    """A run, again and slower where the machine was too busy for it; what came of it is not asked."""
-    from flowcheck_net.lab.run import run
-
-    for slower in _SLOWER:
-        report = run(lab, folder, _ITERATIONS, faults, live=live, slower=slower)
-        if not report.busy or slower == _SLOWER[-1]:
-            break
-        click.echo(f"this machine was too busy, packets came up to {report.late:.2f} s late: once more, slower")
-    return report
-
-
-def _show_cases(rows: "Sequence[tuple[Case, LabReport]]") -> None:
-    from flowcheck_net.cli.output import console, table
-
-    shown = table("Verdicts", "lab", "what happened", "publishable", "verdict", "must be")
-    for case, found in rows:
-        good = sum(one.publishable for one in found.audit.iterations)
-        row = f"{good} of {found.iterations}", found.verdict.value, " or ".join(sorted(case.allowed))
-        shown.add_row(case.example, case.title, *row)
-    console().print(shown)
-
-
-def is_live(receiver: str | None, tell: "Callable[[str], None]") -> bool:
-    """Is the DPDK receiver to be used? So it is where this build has one."""
-    from flowcheck_net.errors import ReceiveError
-    from flowcheck_net.receive.receiver import program
-
-    if receiver is not None:
-        return receiver == "dpdk"
-    try:
-        program()
-    except ReceiveError as lack:
-        tell(f"captures are taken and replayed: {lack.message}")
-        return False
-    return True
 
 
 @contextmanager
@@ -287,28 +188,6 @@ def _lab(directory: Path | None, name: str) -> "Iterator[Lab]":
         specs = load_specs(*spec_paths(directory))
         with lab_of(specs, directory_of(f"{name}-{os.getpid()}")) as lab:
             yield lab
-
-
-@contextmanager
-def interruptible() -> "Iterator[None]":
-    """SIGTERM and SIGHUP take everything away, as Ctrl-C does."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-
-def make_folder(output: Path) -> None:
-    """The folder for results; raises OutputError."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise OutputError(
-            f"{output} cannot be written: {fault.strerror}", hint="choose another place with -o"
-        ) from fault
 
 
 @command.command("down")
@@ -349,3 +228,6 @@ def status_command(*, as_json: bool) -> None:
         )
         for name, pid in lab.alive.items():
             click.echo(f"  {name}: nsenter --net=/proc/{pid}/ns/net" if "/" not in name else f"  {name}: process {pid}")
+
+
+command.add_command(lab_demo.command)

@@ -30,4 +30,7 @@ CASES = (
     Case("lab-leaf-spine", "ranks change places", ("order",), frozenset({"GAP", "UNKNOWN", "STALE"})),
     Case("lab-leaf-spine", "another tenant, no filter", ("tenant",), frozenset({"UNPLANNED"})),
     Case("lab-shared", "another tenant, filtered", ("tenant",), frozenset({"COVERED"})),
+    Case("lab-tree", "two groups on trees, IPv6, filters", ("tenant",), frozenset({"COVERED"})),
+    Case("lab-remote", "two groups on rings, ERSPAN", (), frozenset({"COVERED"})),
+    Case("lab-p4-window", "only reduced chunks mirrored", (), frozenset({"COVERED"})),
 )  # fmt: skip

@@ -20,6 +20,7 @@ from flowcheck_net.lab.faults import Fault, FaultKind
 from flowcheck_net.lab.live import LiveReceivers
 from flowcheck_net.lab.misfortune import Misfortune
 from flowcheck_net.lab.receivers import CaptureReceivers, Receivers, begin
+from flowcheck_net.lab.starvation import Starvation
 from flowcheck_net.lab.traffic import Sending, sending
 from flowcheck_net.model.build import build_job
 from flowcheck_net.plan.make import make_plan
@@ -47,7 +48,7 @@ class LabReport:
     switch_drops: dict[str, int]
     """Frames that a switch's own buffers lost, by switch: none of its counters tells. A restarted one begins anew."""
     late: float
-    """Seconds: the worst that a frame left a host, or a copy reached a capture port, after its time."""
+    """Seconds: the worst of frames that left late, copies that came after the last frame, programs that starved."""
     audit: AuditReport
 
     @property
@@ -128,13 +129,15 @@ def _run(
     begin(receivers, lab.drawn.nodes)
     try:
         duration = iterations * specs.job.iteration_time
-        with Misfortune(lab, receivers, faults, duration) as misfortune:
+        programs = [each for name, each in lab.place.processes.items() if "/" in name]
+        with Misfortune(lab, receivers, faults, duration) as misfortune, Starvation(programs) as starvation:
             tell(
                 f"sending: {len(traffic.ports)} flows of {len({end for _, end in traffic.ports})} NICs, {duration:g} s"
             )
             sent = _send(lab, traffic)
             misfortune.wait()
             late = max(_settle(lab), _lateness(sent))
+        late = max(late, starvation.worst)
     finally:
         receivers.stop()
     drops = {name: switch.lost() for name, switch in lab.switches.items()}

@@ -1,5 +1,8 @@
 """What of a lab needs no root: the drawing, the faults' forms, the capture of what hosts send."""
 
+import os
+import threading
+import time
 from ipaddress import ip_address, ip_interface
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from flowcheck_net.ids import Address
 from flowcheck_net.lab.blueprint import End, blueprint
 from flowcheck_net.lab.bmv2 import port_numbers
 from flowcheck_net.lab.faults import FaultKind, parse_faults
+from flowcheck_net.lab.processes import Process, process_of
+from flowcheck_net.lab.starvation import Starvation
 from flowcheck_net.lab.switch import tunnel_sources
 from flowcheck_net.plan.make import make_plan
 from flowcheck_net.receive.synth import EPOCH, synthesize
@@ -147,3 +152,27 @@ def test_what_senders_send_is_what_their_ports_mirror(specs: Specs, tmp_path: Pa
         mirrored = [(packet.time, packet.frame) for packet in copies if packet.interface == capture]
         assert mirrored == [(packet.time, packet.frame) for packet in sent if packet.interface == card]
         assert len(mirrored) == 2 * (198 + 36)  # data; 6 clear-to-send, 6 and 6 acknowledgements
+
+
+@pytest.mark.parametrize(("share", "starved"), [(1.0, True), (0.9, True), (0.5, False), (0.0, False)])
+def test_a_program_that_always_waits_is_starved(share: float, starved: bool, monkeypatch: pytest.MonkeyPatch):
+    """A thread whose waiting time grows with the clock, or with half of it: only the first gets nothing done."""
+    begun, looks = time.monotonic(), threading.Semaphore(0)
+
+    def waited(_: Starvation) -> dict[Path, float]:
+        looks.release()
+        return {Path("task"): share * (time.monotonic() - begun)}
+
+    monkeypatch.setattr(Starvation, "_waited", waited)
+    with Starvation([]) as starvation:
+        for _ in range(4):
+            looks.acquire()
+    assert (starvation.worst > 0) == starved
+
+
+def test_what_the_kernel_tells_of_waiting():
+    starvation = Starvation([process_of(os.getpid())])
+    before = starvation._waited()
+    assert Path(f"/proc/{os.getpid()}/task/{os.getpid()}/schedstat") in before
+    assert all(value >= 0 for value in before.values())
+    assert Starvation([Process(1 << 30, 0)])._waited() == {}
