@@ -1,6 +1,6 @@
 """What the hosts send: the job's all-reduce from ``synth``, and RDMA beside it that no ring carries."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +20,8 @@ late is still long before the next iteration."""
 _TENSOR_PACKETS = 3
 """Packets of a write of the tensor-parallel kind: no bucket of the examples has such messages."""
 _FOREIGN_PACKETS = 16
-_INTERVAL = 20_000_000
-"""Nanoseconds from write to write: 50 a second and flow."""
+_WRITES = 8
+"""Of a flow in the time of an iteration, so that a job that is given more time sends less of everything a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,10 @@ def sending(plan: Plan, drawn: Blueprint, folder: Path, iterations: int, *, tena
     report = synthesize(plan, job, iterations=iterations, senders=True, fill=_FILL)
     flows = [*_tensor(plan.job, drawn), *_foreign(plan.job, drawn, tenant=tenant)]
     duration = round(iterations * plan.job.iteration_time * 1e9)
+    total = iterations * _WRITES
     names = [f"{flow.at.node}:{flow.at.interface}#{flow.dest_qp:x}" for flow in flows]
     with PcapngWriter(beside, names, "flowcheck-net lab") as writer:
-        for time, number, frame in _writes(flows, plan.job.wire.mtu, duration):
+        for time, number, frame in _writes(flows, plan.job.wire.mtu, range(0, duration, duration // total)):
             writer.write(number, EPOCH + time, frame)
     cards = {f"{end.node}:{end.interface}": end for end in drawn.cards}
     ports = [(str(one.name), cards[one.name]) for one in report.captures if one.packets]
@@ -91,10 +92,10 @@ def _foreign(job: Job, drawn: Blueprint, *, tenant: bool) -> Iterator[Flow]:
         )
 
 
-def _writes(flows: Sequence[Flow], mtu: int, duration: int) -> Iterator[tuple[int, int, bytes]]:
+def _writes(flows: Sequence[Flow], mtu: int, times: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
     """(nanoseconds, flow, frame) in order of time."""
     makers = [FrameMaker(Endpoints(f.source, f.destination, 0xC000 | f.dest_qp & 0xFFF, f.dest_qp)) for f in flows]
-    for write, time in enumerate(range(0, duration, _INTERVAL)):
+    for write, time in enumerate(times):
         for number, (flow, maker) in enumerate(zip(flows, makers, strict=True)):
             last = flow.packets - 1
             for packet in range(flow.packets):

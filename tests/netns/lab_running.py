@@ -33,7 +33,7 @@ def made(example: str) -> Iterator[Lab]:
 def heard(lab: Lab, output: Path, iterations: int, *faults: str, live: bool = False) -> tuple[LabReport, Ears]:
     """A run and what was on the cables; again and slower where packets were late or a switch was too slow.
 
-    Verdicts are not looked at, so that no wrong one is tried away.
+    Verdicts are not looked at, so that no wrong one is tried away. Skips on a machine where nothing is in time.
     """
     for slower in _SLOWER:
         with listening(lab) as ears:
@@ -41,4 +41,4 @@ def heard(lab: Lab, output: Path, iterations: int, *faults: str, live: bool = Fa
             ears.collect()
         if not report.busy:
             return report, ears
-    pytest.fail(f"this machine is too slow for the test: {report.late:.2f} s late, dropped {report.switch_drops}")
+    pytest.skip(f"this machine is too busy: {report.late:.2f} s late, dropped {report.switch_drops}")
