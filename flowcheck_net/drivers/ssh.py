@@ -65,7 +65,7 @@ class SshDriver:
             self._dialect: Dialect[Any] = dialect_of(self._where.dialect or address.platform)
         except (ValueError, KeyError) as error:
             raise ConnectError(self._switch, str(error.args[0])) from error
-        self._site = Site(job, limits, self._where.ids, self._where.vrf, self._where.origin)
+        self._site = Site(job, limits, self._where.ids, self._where.vrf, self._where.origin, self._where.via)
         self._login = Login("")
         self._wire: Wire | None = None
         self._shell: Shell | None = None

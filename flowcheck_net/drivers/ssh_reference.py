@@ -13,7 +13,7 @@ _FORM = re.compile(
 )
 _HOSTKEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _NUMBERS = {"timeout": (1, 600), "connect": (1, 300), "retries": (0, 10), "confirm": (1, 59)}
-_TEXTS = ("login", "jump", "jump_login", "hostkey", "known_hosts", "dialect", "ids", "vrf", "origin")
+_TEXTS = ("login", "jump", "jump_login", "hostkey", "known_hosts", "dialect", "ids", "vrf", "origin", "via")
 _CHOICES = {"save": ("yes",)}
 
 
@@ -50,6 +50,8 @@ class Reference:
     """VRF in which encapsulated copies are routed; empty: the default one."""
     origin: str = ""
     """Address of the switch that encapsulated copies come from; empty: one that the switch has for it."""
+    via: str = ""
+    """Port that encapsulated copies leave by, where the platform wants to be told."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -85,6 +87,7 @@ def parse_reference(management: str, port: int = 22) -> Reference:
         save="save" in words,
         vrf=words.get("vrf", ""),
         origin=_address(words["origin"]) if "origin" in words else "",
+        via=words.get("via", ""),
         **numbers,
     )
 

@@ -65,6 +65,7 @@ class Shell:
         self._errors, self._harmless, self._busy, self._noise = (
             _any_of(patterns) for patterns in (words.errors, words.harmless, words.busy, words.noise)
         )
+        self._refusals = _any_of((*words.errors, *words.refusals))
         self._pager = re.compile(f"(?:{words.pager})\\s*$")
         self.warnings: list[str] = []
         """Lines that looked like errors and are none."""
@@ -116,7 +117,7 @@ class Shell:
         if found is None:
             raise Confused(f"{line.text!r}: a pager stops its output")
         answer = self._clean(found, line.text)
-        self._judge(line.text, answer)
+        self._judge(line.text, answer, self._refusals)
         if self._mode != expected:
             raise Confused(
                 f"after {line.text!r} the switch is in mode {self._mode!r}, not {expected!r}"
@@ -272,11 +273,12 @@ class Shell:
             kept.pop()
         return "\n".join(kept)
 
-    def _judge(self, line: str, answer: str) -> None:
+    def _judge(self, line: str, answer: str, errors: re.Pattern[str] | None = None) -> None:
+        errors = errors or self._errors
         for text in answer.split("\n"):
             if self._harmless and self._harmless.search(text):
                 self.warnings.append(f"{line}: {text.strip()}")
-            elif self._errors and self._errors.search(text):
+            elif errors and errors.search(text):
                 busy = bool(self._busy and self._busy.search(answer))
                 raise LineRejected(line, " ".join(answer.split()), busy=busy)
 

@@ -8,7 +8,16 @@ from typing import TypeVar
 
 import pytest
 
-from tests.conformance import bed_ovs, bench_fake, bench_ovs, bench_p4runtime, bench_sonic, bench_ssh, bench_tc
+from tests.conformance import (
+    bed_ovs,
+    bench_fake,
+    bench_numbered,
+    bench_ovs,
+    bench_p4runtime,
+    bench_sonic,
+    bench_ssh,
+    bench_tc,
+)
 from tests.conformance.bench import Bench, Cannot
 from tests.conformance.crash import Bed
 
@@ -20,6 +29,7 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "ovs": bench_ovs.real,
     "p4runtime-bmv2": bench_p4runtime.as_bmv2,
     "p4runtime-stratum": bench_p4runtime.as_stratum,
+    **bench_numbered.NUMBERED,
     "eos-ssh": bench_ssh.eos,
     "junos-ssh": bench_ssh.junos,
     "nxos-ssh": bench_ssh.nxos,

@@ -146,7 +146,7 @@ def test_foreign_sessions_stay_byte_for_byte(bench: Bench):
 def test_the_inverse_steps_restore_the_former_state(bench: Bench):
     write(bench, create(a(bench)))
     before = read(bench)
-    steps = delete(a(bench)) + create(b(bench), session(bench, 2, "2:rx", to=1))
+    steps = delete(a(bench)) + create(b(bench), session(bench, 2, "2:rx", to=2))
     write(bench, steps)
     write(bench, undoing(steps))
     assert read(bench) == before
@@ -157,7 +157,7 @@ def test_foreign_sessions_count_against_the_session_limit(bench: Bench):
         room = driver.capabilities().max_sessions - len(bench.foreign)
     if room >= len(bench.sources):
         raise Cannot(f"the bench has {len(bench.sources)} ports, too few for {room + 1} sessions")
-    every = [session(bench, n, f"{n}:rx") for n in range(room + 1)]
+    every = [session(bench, n, f"{n}:rx", to=n % len(bench.destinations)) for n in range(room + 1)]
     with pytest.raises((PartialWrite, Rejected)) as caught:
         write(bench, create(*every))
     assert read(bench) == SwitchState(tuple(every[: _done(caught.value)]), bench.foreign)

@@ -46,6 +46,8 @@ class Site:
     """VRF in which encapsulated copies are routed; empty: the default one."""
     origin: str = ""
     """Address of the switch that encapsulated copies come from; empty: the dialect finds one, or says Unfit."""
+    via: str = ""
+    """Port that encapsulated copies leave by, where the platform wants to be told; empty: not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,9 @@ class Words:
     """A line that does nothing, with a word of ours: the end marker of a read."""
     errors: tuple[str, ...] = (r"^\s*%",)
     """Regular expressions of answers that say that a line was rejected."""
+    refusals: tuple[str, ...] = ()
+    """Like ``errors``, in answers to lines that change something only: a platform that says nothing when a line was
+    carried out can take everything that is said (``\\S``) for a rejection, whatever its words are."""
     harmless: tuple[str, ...] = ()
     """Regular expressions of lines that look like errors and are none; noted in the log."""
     busy: tuple[str, ...] = ()

@@ -6,9 +6,13 @@ from typing import Any, cast
 from flowcheck_net.drivers.dialects.base import Dialect
 
 DIALECTS = {
+    "comware": "flowcheck_net.drivers.dialects.comware:COMWARE",
+    "cumulus": "flowcheck_net.drivers.dialects.cumulus:CUMULUS",
+    "dell-os10": "flowcheck_net.drivers.dialects.os10:OS10",
     "eos": "flowcheck_net.drivers.dialects.eos:EOS",
     "junos": "flowcheck_net.drivers.dialects.junos:JUNOS",
     "nxos": "flowcheck_net.drivers.dialects.nxos:NXOS",
+    "vrp": "flowcheck_net.drivers.dialects.vrp:VRP",
 }
 """Name -> ``module:object``. A platform has the dialect of its own name, or the first that its name begins with."""
 
