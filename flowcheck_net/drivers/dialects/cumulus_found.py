@@ -38,7 +38,7 @@ def find(configuration: Configuration) -> Found:
     labels = {}
     for name, acl in configuration.acls.items():
         found = [label for text in acl.remarks if (label := read_label(text))]
-        if name.startswith(PREFIX) and found:
+        if name.startswith(PREFIX) and not name.endswith(SIX) and found:
             labels[SessionName(name)] = found[0]
     return Found(configuration, labels)
 

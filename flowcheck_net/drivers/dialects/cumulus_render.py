@@ -139,7 +139,7 @@ def _making_acls(session: MirrorSession, label: Label, origin: str) -> Iterator[
                 yield f"{rule} action erspan dest-ip {to.removeprefix(ERSPAN)}"
             else:
                 yield f"{rule} action span {to}"
-            if place == 0:
+            if place == 0 and v == 4:
                 yield f'{rule} remark "{label}"'
         for source in session.sources:
             yield f"nv set interface {source.port} acl {acl} {_BOUND[source.direction]}"
