@@ -1,5 +1,6 @@
 """The capability tables: every number has a source and says how sure it is; a site may overrule them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,51 @@ def test_a_switch_without_a_table_may_speak_for_itself() -> None:
     table = with_limits("catos", None, stated)
     assert table.directions == frozenset({Direction.RX})
     assert (table.platform, table.source_in_many_sessions) == ("catos", False)
+
+
+SITE = """version: 1
+platform: eos-7060x6
+like: eos
+capabilities:
+  max_sessions: {value: 2, source: "show monitor session, measured by us on 2026-11-30", sure: measured}
+"""
+
+
+def test_a_table_of_the_site_is_like_another_one_with_its_own_numbers(tmp_path, monkeypatch):
+    (tmp_path / "eos-7060x6.yaml").write_text(SITE)
+    monkeypatch.setenv("FLOWCHECK_PLATFORMS", str(tmp_path))
+    ours = capabilities("eos-7060x6")
+    assert ours == replace(capabilities("eos"), platform="eos-7060x6", max_sessions=2)
+    assert "eos-7060x6" in known_platforms()
+    monkeypatch.delenv("FLOWCHECK_PLATFORMS")
+    with pytest.raises(PlanError, match="not known"):
+        capabilities("eos-7060x6")
+
+
+def test_a_table_of_the_site_comes_before_ours(tmp_path, monkeypatch):
+    (tmp_path / "eos.yaml").write_text(SITE)
+    monkeypatch.setenv("FLOWCHECK_PLATFORMS", str(tmp_path))
+    assert capabilities("eos").max_sessions == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (SITE.replace("max_sessions:", "most_sessions:"), "most_sessions is not known"),
+        (SITE.replace("like: eos", "like: nothing"), "none of our platforms"),
+        (SITE.replace("like: eos\n", ""), "must say max_sessions, max_sources_per_session, directions, filters"),
+        (SITE.replace("sure: measured", "sure: certain"), "needs value, source and sure"),
+        ("[]\n", "must say"),
+    ],
+)
+def test_a_table_of_the_site_that_is_none_is_refused(tmp_path, monkeypatch, text: str, why: str):
+    (tmp_path / "mine.yaml").write_text(text)
+    monkeypatch.setenv("FLOWCHECK_PLATFORMS", str(tmp_path))
+    with pytest.raises(PlanError, match=why):
+        capabilities("mine")
+
+
+def test_a_folder_of_tables_that_is_not_there_is_said(monkeypatch):
+    monkeypatch.setenv("FLOWCHECK_PLATFORMS", "/nonexistent/tables")
+    with pytest.raises(PlanError, match="there is no such folder"):
+        capabilities("eos")

@@ -1,6 +1,8 @@
 """What each platform can mirror: capability tables as data, every number with its source and how sure it is."""
 
+import os
 from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +14,8 @@ from flowcheck_net.spec.load import load_yaml
 from flowcheck_net.spec.topology import Limits
 
 _TABLES = Path(__file__).parent
+SITE_TABLES = "FLOWCHECK_PLATFORMS"
+"""Environment: a folder with the site's own tables, which come before ours."""
 _NEEDED = ("max_sessions", "max_sources_per_session", "directions", "filters")
 """What a switch without a table must say for itself."""
 CONFIDENCE = ("measured", "code", "document", "second-hand", "assumed", "chosen")
@@ -20,25 +24,67 @@ the safe side because nothing was found, or chosen by us (a fake switch)."""
 
 
 def known_platforms() -> tuple[str, ...]:
-    """Names of all platforms that have a table, sorted."""
-    return tuple(sorted(path.stem for path in _TABLES.glob("*.yaml")))
+    """Names of all platforms that have a table, ours or the site's, sorted."""
+    return tuple(sorted(_tables(os.environ.get(SITE_TABLES, ""))))
 
 
-@lru_cache(maxsize=64)
 def capabilities(platform: str) -> Capabilities:
     """The table of ``platform``.
 
     Raises:
-        PlanError: there is none; the known ones are listed, and what to write where none fits.
+        PlanError: there is none; the known ones are listed, and what to write where none fits. Or the site's folder
+            of tables, or its table, is none.
     """
-    if platform not in known_platforms():
+    return _read(platform, os.environ.get(SITE_TABLES, ""))
+
+
+@lru_cache(maxsize=64)
+def _read(platform: str, site: str) -> Capabilities:
+    tables = _tables(site)
+    if platform not in tables:
         block = "limits: {max_sessions: N, max_sources_per_session: N, directions: [rx, tx], filters: false}"
         raise PlanError(
             f"platform '{platform}' is not known: what it can mirror is not guessed",
-            hint=f"known platforms: {', '.join(known_platforms())}; or say under switches in topology.yaml {block}",
+            hint=f"known platforms: {', '.join(sorted(tables))}; or say under switches in topology.yaml {block}; "
+            f"or write {platform}.yaml into a folder that {SITE_TABLES} names",
         )
-    table = load_yaml(_TABLES / f"{platform}.yaml")
-    return _build(platform, {name: entry["value"] for name, entry in table["capabilities"].items()})
+    path = tables[platform]
+    if path.parent == _TABLES:
+        return _build(platform, {name: entry["value"] for name, entry in load_yaml(path)["capabilities"].items()})
+    return _of_site(platform, path)
+
+
+def _tables(site: str) -> dict[str, Path]:
+    """Platform -> its table; those of the site come before ours."""
+    found = {path.stem: path for path in _TABLES.glob("*.yaml")}
+    if site and not Path(site).is_dir():
+        raise PlanError(f"{SITE_TABLES}={site}: there is no such folder")
+    return found | ({path.stem: path for path in Path(site).glob("*.yaml")} if site else {})
+
+
+def _of_site(platform: str, path: Path) -> Capabilities:
+    """A table of the site: ``like`` another one, with the numbers that are other ones here; each with its source."""
+    table = load_yaml(path)
+    fields = {f.name for f in dataclass_fields(Capabilities)} - {"platform"}
+    entries = table.get("capabilities") if isinstance(table, dict) else None
+    rows = entries if isinstance(entries, dict) else {}
+    faults = [f"capabilities.{n} is not known" for n in rows if n not in fields]
+    faults += [f"capabilities.{n} needs value, source and sure" for n, e in rows.items() if not _is_entry(e)]
+    like = table.get("like") if isinstance(table, dict) else None
+    if not rows or (like is None and not set(_NEEDED) <= rows.keys()):
+        faults.append(f"without `like: PLATFORM` it must say {', '.join(_NEEDED)}")
+    if like is not None and not (_TABLES / f"{like}.yaml").is_file():
+        faults.append(f"like: {like!r} is none of our platforms")
+    if faults:
+        raise PlanError(f"{path}: {'; '.join(faults)}", hint="the form is that of docs/platform-tables.md")
+    stated = {name: entry["value"] for name, entry in rows.items()}
+    if like is None:
+        return _build(platform, {"source_in_many_sessions": False, **stated})
+    return replace(_read(str(like), ""), platform=platform, **_typed(stated))
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and set(entry) == {"value", "source", "sure"} and entry["sure"] in CONFIDENCE
 
 
 def with_limits(platform: str, table: Capabilities | None, limits: Limits) -> Capabilities:
