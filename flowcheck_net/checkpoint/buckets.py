@@ -1,7 +1,8 @@
-"""DDP's rule for buckets: which parameters an all-reduce holds, in which order.
+"""DDP's and Megatron's rules for buckets: which parameters an all-reduce holds, in which order.
 
 Facts: PyTorch ``torch/csrc/distributed/c10d/reducer.cpp`` (``compute_bucket_assignment_by_size``, ``rebuild_buckets``)
-and ``torch/nn/parallel/distributed.py`` (``_ddp_init_helper``), 2.0 to 2.13.
+and ``torch/nn/parallel/distributed.py`` (``_ddp_init_helper``), 2.0 to 2.13; Megatron-LM
+``megatron/core/distributed/param_and_grad_buffer.py``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,6 +82,25 @@ def ddp_unused(pieces: Sequence[Piece], caps: Sequence[int]) -> list[tuple[Piece
     """Buckets with ``find_unused_parameters``, of every iteration: filled as registered, reduced backwards."""
     order = {piece.name: number for number, piece in enumerate(pieces)}
     return sorted(ddp_buckets(pieces, caps), key=lambda bucket: order[bucket[0].name], reverse=True)
+
+
+def megatron_buckets(pieces: Sequence[Piece], elements: int | None) -> list[tuple[Piece, ...]]:
+    """Megatron's buckets without the distributed optimizer: filled backwards, closed at ``elements``, no padding.
+
+    Args:
+        pieces: Of one element type, in the order of registration.
+        elements: ``max(40 000 000, 1 000 000 * dp)`` by default; None: one bucket (without overlap_grad_reduce).
+    """
+    found: list[tuple[Piece, ...]] = []
+    filling: list[Piece] = []
+    filled = 0
+    for piece in reversed(pieces):
+        filling.append(piece)
+        filled += piece.elements
+        if elements is not None and filled >= elements:
+            found.append(tuple(filling))
+            filling, filled = [], 0
+    return [*found, tuple(filling)] if filling else found
 
 
 def bucket_order(

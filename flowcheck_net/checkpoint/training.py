@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flowcheck_net.checkpoint.buckets import Piece, bucket_order, ddp_buckets, ddp_first, ddp_unused
+from flowcheck_net.checkpoint.buckets import Piece, bucket_order, ddp_buckets, ddp_first, ddp_unused, megatron_buckets
 from flowcheck_net.checkpoint.gradient import Average, AverageRule
 from flowcheck_net.checkpoint.hyper import Clip, Kernel, LossScaling, OptimizerSpec, ParameterGroup, Rule, Schedule
 from flowcheck_net.checkpoint.layout import Bucket, BucketOrder, Parameter, ParameterLayout, Slot, Source
@@ -47,6 +47,9 @@ def _layout(spec: TrainingSpec) -> ParameterLayout:
     pieces = {p.name: Piece(p.name, p.elements, Dtype(kind) if kind else p.dtype) for p in parameters}
     if spec.buckets.rule == "ddp-unused":
         return ParameterLayout(parameters, (_order(group, ddp_unused(list(pieces.values()), spec.buckets.caps)),))
+    if spec.buckets.rule == "megatron":
+        made = megatron_buckets(list(pieces.values()), spec.buckets.bucket_elements)
+        return ParameterLayout(parameters, (_order(group, made),))
     ready = spec.buckets.ready or tuple(reversed(pieces))
     later = _order(group, ddp_buckets([pieces[name] for name in ready], spec.buckets.caps))
     return ParameterLayout(parameters, (later,), (_order(group, ddp_first(list(pieces.values()))),))

@@ -69,16 +69,18 @@ class ListedGroupSpec(Spec):
 class BucketRuleSpec(Spec):
     """Which parameter lies in which bucket."""
 
-    rule: Literal["ddp", "ddp-unused", "listed"]
-    """PyTorch's DDP, DDP with find_unused_parameters, or every bucket written out."""
+    rule: Literal["ddp", "ddp-unused", "megatron", "listed"]
+    """PyTorch's DDP, DDP with find_unused_parameters, Megatron's DDP, or every bucket written out."""
     group: GroupLabel = "dp0"
-    """``ddp``: the group that reduces them."""
+    """The group that reduces them; ``listed`` names its own."""
     caps: tuple[Extent, ...] = (1 << 20, 25 << 20)
     """``ddp``: bytes of the first bucket and of those that follow; with bucket_cap_mb set, that alone."""
     ready: tuple[ParameterName, ...] = ()
     """``ddp``: parameters in the order in which their gradients become ready; left out: as registered, backwards."""
+    bucket_elements: Extent | None = None
+    """``megatron``: a bucket is closed at so many elements; left out: one bucket."""
     dtype: ElementKind | None = None
-    """``ddp``: element type on the wire, where it is not that of the parameters."""
+    """Element type on the wire, where it is not that of the parameters; ``listed`` names its own."""
     groups: tuple[ListedGroupSpec, ...] = ()
     """``listed``: every group."""
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from flowcheck_net.checkpoint.buckets import Piece, bucket_order, ddp_buckets, ddp_first, ddp_unused
+from flowcheck_net.checkpoint.buckets import Piece, bucket_order, ddp_buckets, ddp_first, ddp_unused, megatron_buckets
 from flowcheck_net.ids import GroupName
 from flowcheck_net.model.job import Dtype
 
@@ -16,6 +16,16 @@ def test_a_bucket_closes_when_it_reaches_its_cap():
     # 12 bytes are under 16, 20 reach it; 160 reach 24 at once; 8 remain
     found = ddp_buckets(pieces, [16, 24])
     assert [[piece.name for piece in bucket] for bucket in found] == [["a", "b"], ["c"], ["d", "e"]]
+
+
+def test_megatron_fills_backwards_and_closes_at_its_size():
+    sizes = {"a": 3, "b": 7, "c": 4, "d": 6, "e": 5}
+    pieces = [Piece(name, elements, Dtype.BF16) for name, elements in sizes.items()]
+    names = [[piece.name for piece in bucket] for bucket in megatron_buckets(pieces, 10)]
+    assert names == [["e", "d"], ["c", "b"], ["a"]]  # 5 + 6 and 4 + 7 reach 10, 3 is left
+    assert [[piece.name for piece in bucket] for bucket in megatron_buckets(pieces, None)] == [
+        ["e", "d", "c", "b", "a"]
+    ]
 
 
 def test_padding_and_offsets():

@@ -25,6 +25,7 @@ from flowcheck_net.checkpoint.hyper import (  # noqa: E402
     StepValues,
 )
 from flowcheck_net.checkpoint.layout import Parameter, ParameterLayout, Source  # noqa: E402
+from flowcheck_net.checkpoint.norm import coefficient  # noqa: E402
 from flowcheck_net.checkpoint.optimizer import Replay, joined  # noqa: E402
 from flowcheck_net.checkpoint.shard import Look  # noqa: E402
 from flowcheck_net.checkpoint.state import PARAM, ReplicaState  # noqa: E402
@@ -156,6 +157,27 @@ def test_a_state_whose_program_died_in_mid_change_is_refused(tmp_path):
     with pytest.raises(StepRefused) as caught:
         ReplicaState.open(states[1].directory)
     assert caught.value.request.stop is Stop.TORN
+
+
+def test_while_tensors_change_the_state_says_so(tmp_path, monkeypatch):
+    (state,) = begun(tmp_path)
+    replay = Replay(SPEC, [state])
+
+    def dies(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("flowcheck_net.checkpoint.arithmetic.update", dies)
+    with pytest.raises(MemoryError):
+        replay.advance(gradient())
+    with pytest.raises(StepRefused) as caught:
+        ReplicaState.open(state.directory)
+    assert caught.value.request.stop is Stop.TORN
+
+
+def test_the_coefficient_of_clipping_by_hand():
+    # the fp32 after 1 + 1e-6 is 1 + 8 * 2^-23; a half of its inverse rounds to 0.5 - 16 * 2^-25
+    assert float(coefficient(0.5, 1.0, torch.float32)) == 0.5 - 16 * 2.0**-25
+    assert float(coefficient(2.0, 1.0, torch.float32)) == 1.0
 
 
 def test_shards_at_different_steps_are_refused(tmp_path):
