@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -180,9 +180,7 @@ def command(
         return
     if bool(plan_file) != bool(node):
         raise click.UsageError("--plan and --node go together")
-    found = _planned(plan_file, node) if plan_file and node else _Planned((), _RDMA_MTU, tunnelled=True)
-    made = _maker(mtu or found.mtu + _AROUND_PAYLOAD, workers, descriptors, spread, tunnelled=found.tunnelled)
-    ports = _ports(found.captures, named, made)
+    ports = _ports_of(plan_file, node, named, (mtu, workers, descriptors, spread))
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     writing = _writing(pcapng, limit_mb, kept_files)
     if payload and not plan_file:
@@ -190,7 +188,31 @@ def command(
     placing = placing_of(payload, plan_file) if payload and plan_file else None
     plan = Plan(ports, settings, round(interval * 1000), hugepages, writing, placing)
     with spool_folder(output) as folder:
-        _receive(plan, folder, output, (duration, idle), plan_file, payload)
+        again = None
+        if plan_file and not payload:
+
+            def again() -> "tuple[Plan, str]":
+                changed = _ports_of(plan_file, node, named, (mtu, workers, descriptors, spread))
+                return replace(plan, ports=changed), _digest(plan_file)
+
+        _receive(plan, folder, output, (duration, idle), plan_file, payload, again)
+
+
+def _ports_of(
+    plan_file: Path | None, node: str | None, named: Sequence[str], wishes: tuple[int | None, int, int, str]
+) -> "tuple[Port, ...]":
+    """The ports of a node; ``wishes``: MTU, workers, descriptors, spread."""
+    mtu, workers, descriptors, spread = wishes
+    found = _planned(plan_file, node) if plan_file and node else _Planned((), _RDMA_MTU, tunnelled=True)
+    made = _maker(mtu or found.mtu + _AROUND_PAYLOAD, workers, descriptors, spread, tunnelled=found.tunnelled)
+    return _ports(found.captures, named, made)
+
+
+def _digest(plan_file: Path | None) -> str:
+    """Of a plan; empty: there is none."""
+    from flowcheck_net.cli.inputs import read_plan_and_digest
+
+    return read_plan_and_digest(plan_file)[1] if plan_file else ""
 
 
 def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "Writing | None":
@@ -283,31 +305,35 @@ def _receive(
     ends: tuple[float | None, float | None],
     plan_file: Path | None,
     payload: PayloadArguments | None,
+    again: "Callable[[], tuple[Plan, str]] | None",
 ) -> None:
-    """``ends``: duration and idle time."""
+    """``ends``: duration and idle time; ``again`` reads the plan once more."""
+    from flowcheck_net.cli.receive_doubts import say_broken, warned
+    from flowcheck_net.cli.receive_plan import changed_by_hangup
     from flowcheck_net.cli.receive_table import live_table
     from flowcheck_net.errors import ReceiveError
     from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, unwritten, watch
     from flowcheck_net.receive.replay_chain import count
 
-    run = Run(plan, folder)
+    run = Run(plan, folder, _digest(plan_file))
     learn = learning(payload, plan_file, run) if payload and plan_file else None
 
     def seen(status: "Status") -> None:
         show(status)
+        look(status)
         if learn is not None:
             learn(status)
 
     try:
-        with _ended_by_signals(run), live_table() as show:
-            last = watch(run, duration_s=ends[0], idle_s=ends[1], show=_warned(plan, seen))
+        with _ended_by_signals(run), changed_by_hangup(run, again) as look, live_table() as show:
+            last = watch(run, duration_s=ends[0], idle_s=ends[1], show=warned(plan, seen))
     except ReceiveError:
         if not run.started:
             clear(folder)
         raise
     records = _write(folder, output, run.deaths)
     if run.deaths and plan_file:
-        _say_broken(plan_file, records)
+        say_broken(plan_file, records)
     for doubt in (*unknown_loss(last.ports), *unwritten(last.ports)) if last else ():
         click.echo(doubt, err=True)
     if run.deaths:
@@ -315,46 +341,6 @@ def _receive(
             f"the receiver died {count(len(run.deaths), 'time')}: {run.deaths[-1]}",
             hint="the records hold what it had finished and written, and say so",
         )
-
-
-def _warned(plan: "Plan", show: "Callable[[Status], None]") -> "Callable[[Status], None]":
-    """``show``, and behind it, at the first start, what is to be known about devices and memory."""
-    from flowcheck_net.receive.receiver_run import hugeless, pausing
-
-    lacking = tuple(hugeless(plan))  # while nobody has taken them
-
-    def shown(status: "Status") -> None:
-        nonlocal lacking
-        show(status)
-        if status.event == "started":
-            for doubt in (*lacking, *pausing(plan, status.ports)):
-                click.echo(doubt, err=True)
-            lacking = ()
-
-    return shown
-
-
-def _say_broken(plan_file: Path, records: "Records") -> None:
-    """Which iterations the deaths of the receiver cost."""
-    from flowcheck_net.audit.coverage import audit
-    from flowcheck_net.cli.inputs import read_plan
-    from flowcheck_net.plan.plan import expectation
-
-    found = audit(expectation(read_plan(plan_file)), records).iterations
-    broken = [each.number for each in found if not each.publishable]
-    if broken:
-        click.echo(f"iterations that are not whole: {_spans(broken)} (of {len(found)})", err=True)
-
-
-def _spans(numbers: Sequence[int]) -> str:
-    """Sorted numbers as ``3, 5-7``."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _write(folder: Path, output: Path, deaths: Sequence[str]) -> "Records":

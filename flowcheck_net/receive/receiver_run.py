@@ -80,8 +80,12 @@ def _room_in(folder: Path) -> Iterator[None]:
 class Run:
     """Lives of one receiver."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
+    def __init__(self, plan: Plan, folder: Path, digest: str = "") -> None:
+        """``digest`` is that of the plan file in force; empty: there is none."""
         self._plan = plan
+        self._digest = digest
+        self._next: tuple[Plan, str] | None = None
+        self._turning = False
         self._folder = folder
         self._lives = 0
         self._stopping = False
@@ -103,6 +107,23 @@ class Run:
         if self._receiver is not None:
             self._receiver.place(text)
 
+    def change(self, plan: Plan, digest: str) -> None:
+        """Go on by another plan, from the next ``quiet`` on."""
+        self._next = plan, digest
+
+    def quiet(self) -> None:
+        """Nothing comes: the moment for another plan. A life ends with all that it saw, and another one begins."""
+        if self._next is not None and not self._turning and self._receiver is not None:
+            self._turning = True
+            self._receiver.stop()
+
+    def _turn(self) -> bool:
+        """After a life: is there a next one, by another plan?"""
+        if self._stopping or not self._turning or self._next is None:
+            return False
+        (self._plan, self._digest), self._next, self._turning = self._next, None, False
+        return True
+
     def stop(self) -> None:
         """End with records."""
         self._stopping = True
@@ -119,6 +140,8 @@ class Run:
         while not self._stopping and short < _SHORT_LIVES:
             began = time.monotonic()
             yield from self._life()
+            if self._receiver is None and self._turn():
+                continue
             if self._receiver is None:  # it ended well
                 return
             self._receiver = None
@@ -128,6 +151,7 @@ class Run:
 
     def _life(self) -> Iterator[Status]:
         with _room_in(self._folder):
+            (self._folder / f"life-{self._lives}.plan").write_text(self._digest, encoding="utf-8")
             made = Receiver(self._plan, self._folder, self._lives)
         with made as receiver:
             self._receiver = receiver
@@ -159,9 +183,28 @@ def records_of(folder: Path, deaths: Sequence[str] = ()) -> Records:
     if not parts:
         raise ReceiveError(f"nothing was received: {folder} holds no spool", hint="see the logs there")
     records = parts[0][1] if len(parts) == 1 else merge(parts)
+    if len(plans := [_plan_of(path) for path in spools]) > 1 and any(plans):
+        records = replace(records, warnings=(*records.warnings, *_in_force(parts, plans)))
     if len(parts) > 1:
         records = replace(records, warnings=(*records.warnings, *_between(len(parts))))
     return replace(records, warnings=(*records.warnings, *(f"the receiver died: {death}" for death in deaths)))
+
+
+def _plan_of(spool: Path) -> str:
+    """Digest of the plan in a life; empty: there was none."""
+    note = spool.with_suffix(".plan")
+    return note.read_text(encoding="utf-8") if note.exists() else ""
+
+
+def _in_force(parts: Sequence[tuple[str, Records]], plans: Sequence[str]) -> Iterator[str]:
+    """Which plan each packet came under, where it changed."""
+    if len(set(plans)) == 1:
+        return
+    for (_, records), digest in zip(parts, plans, strict=True):
+        for capture in records.captures:
+            if capture.packets:
+                span = f"{capture.first_time / 1e9:.6f} to {capture.last_time / 1e9:.6f}"
+                yield f"capture port {capture.name}: plan {digest} was in force from {span} (seconds since 1970)"
 
 
 def _between(lives: int) -> Iterator[str]:
@@ -230,6 +273,8 @@ def watch(run: Run, *, duration_s: float | None, idle_s: float | None, show: Cal
             began = changed = now if packets < 0 else began
         if found != packets:
             packets, changed = found, now
+        elif status.event == "status":
+            run.quiet()
         over = duration_s is not None and now - began >= duration_s
         if not stopped and (over or (idle_s is not None and now - changed >= idle_s)):
             stopped = True
