@@ -1,27 +1,27 @@
-"""Where a Linux machine is, and how its tools are run there: here, in a network namespace, or over OpenSSH's client.
+"""Where a Linux machine is, and how its tools are run there: here, in a network namespace, or over SSH.
 
-``tc:local``, ``tc:netns:NAME``, ``tc:netns:/proc/4711/ns/net``, ``tc:ssh:HOST`` or ``tc:ssh:HOST:PORT``. With ssh,
-users, keys, host keys and jump hosts are those of ``~/.ssh/config``; nothing is ever asked.
+``tc:local``, ``tc:netns:NAME``, ``tc:netns:/proc/4711/ns/net``, ``tc:ssh:HOST`` or ``tc:ssh:HOST:PORT``, with the
+words of ``ssh:`` after ``?``.
 """
 
 import re
 import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-_FORM = re.compile(
-    r"tc:(?:(?P<local>local)|netns:(?P<netns>/[^\s#]+|[A-Za-z0-9][A-Za-z0-9._-]*)"
-    r"|ssh:(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?)"
-)
-FORMS = "tc:local, tc:netns:NAME or tc:ssh:HOST:PORT"
+from flowcheck_net.drivers import ssh_connect
+from flowcheck_net.drivers.login import NoLogin, find_login
+from flowcheck_net.drivers.ssh_connect import Wire, connect
+from flowcheck_net.drivers.ssh_reference import Reference, parse_reference
+
+_FORM = re.compile(r"tc:(?:(?P<local>local)|netns:(?P<netns>/[^\s#]+|[A-Za-z0-9][A-Za-z0-9._-]*)|(?P<ssh>ssh:.+))")
+FORMS = "tc:local, tc:netns:NAME or tc:ssh:HOST:PORT?login=env:NAME"
 _SECONDS = 20
-_SSH_FAILED = 255
-"""OpenSSH's own exit code; the remote tools have 0, 1 and 2."""
+_NOT_FOUND = 127
+"""Of a shell that knows no such program."""
 
 
 class Unreachable(Exception):
@@ -55,10 +55,13 @@ class Shell(Protocol):
 def shell_of(management: str) -> Shell:
     """The shell that ``management`` names; raises ValueError with the forms that there are."""
     match = _FORM.fullmatch(management)
-    if match is None or (match["port"] and not 0 < int(match["port"]) < 1 << 16):
+    if match is None:
         raise ValueError(f"{management!r} does not name a Linux machine: write {FORMS}")
-    if match["host"]:
-        return SshShell(match["host"].replace("[", "").replace("]", ""), match["port"] or "")
+    if match["ssh"]:
+        try:
+            return SshShell(parse_reference(match["ssh"]))
+        except ValueError as error:
+            raise ValueError(f"{error} (write {FORMS})") from error
     if match["netns"]:
         where = match["netns"] if match["netns"].startswith("/") else f"/run/netns/{match['netns']}"
         return LocalShell(Path(where))
@@ -89,45 +92,43 @@ class LocalShell:
 class SshShell:
     """Another machine; one connection for all commands."""
 
-    def __init__(self, host: str, port: str) -> None:
-        self._host, self._port = host, port
-        self._directory: Path | None = None
+    def __init__(self, where: Reference) -> None:
+        self._where = where
+        self._wire: Wire | None = None
 
     def open(self) -> None:
         """See ``Shell.open``."""
-        self._directory = Path(tempfile.mkdtemp(prefix="fcn-ssh-", dir="/tmp"))
         try:
-            self.run(["true"])
-        except (Lost, Refused) as error:
+            login = find_login(self._where.login)
+            jump = find_login(self._where.jump_login) if self._where.jump_login else login
+            self._wire = connect(self._where, login, jump, "linux")
+        except NoLogin as error:
             raise Unreachable(str(error)) from error
+        except ImportError as error:
+            raise Unreachable(f"{error.name} is not installed: pip install 'flowcheck-net[vendor]'") from error
+        except ssh_connect.Unreachable as error:
+            raise Unreachable(f"{error}; {error.hint}" if error.hint else str(error)) from error
 
     def close(self) -> None:
         """See ``Shell.close``."""
-        if self._directory is None:
-            return
-        with suppress(Unreachable, Lost):  # the master may have ended by itself
-            _run([*self._ssh(), "-O", "exit", self._host], "")
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory = None
+        if self._wire is not None:
+            self._wire.close()
+        self._wire = None
 
     def run(self, words: Sequence[str], stdin: str = "") -> str:
         """See ``Shell.run``."""
-        done = _run([*self._ssh(), "--", self._host, shlex.join(words)], stdin)
-        if done.returncode == _SSH_FAILED:
-            raise Lost(_complaint(done) or "ssh failed")
-        return _output(done)
-
-    def _ssh(self) -> list[str]:
-        port = ["-p", self._port] if self._port else []
-        options = (
-            "BatchMode=yes",
-            "ConnectTimeout=10",
-            "ServerAliveInterval=5",
-            "ControlMaster=auto",
-            "ControlPersist=60",
-            f"ControlPath={self._directory}/master",
-        )
-        return ["ssh", *port, *(word for o in options for word in ("-o", o))]
+        if self._wire is None:
+            raise Unreachable("not connected")
+        try:
+            ended = self._wire.execute(shlex.join(words), stdin, _SECONDS)
+        except ssh_connect.Lost as error:
+            self.close()
+            raise Lost(str(error)) from error
+        if ended.code == _NOT_FOUND:
+            raise Unreachable(f"{words[0]} is not installed there")
+        if ended.code:
+            raise Refused(_complaint(ended.complaint) or f"exit code {ended.code}")
+        return ended.output
 
 
 def _run(command: Sequence[str], stdin: str) -> subprocess.CompletedProcess[str]:
@@ -157,11 +158,11 @@ def _output(done: subprocess.CompletedProcess[str]) -> str:
     if done.returncode < 0:
         raise Lost(f"{done.args[0]} was ended by signal {-done.returncode}")
     if done.returncode:
-        raise Refused(_complaint(done) or f"exit code {done.returncode}")
+        raise Refused(_complaint(done.stderr) or f"exit code {done.returncode}")
     return done.stdout
 
 
-def _complaint(done: subprocess.CompletedProcess[str]) -> str:
+def _complaint(stderr: str) -> str:
     """What a tool wrote to stderr, in one line; tc's closing words say less than the first ones."""
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return "; ".join(line for line in lines if line != "We have an error talking to the kernel")

@@ -1,9 +1,13 @@
 """tc on this kernel: which packets are copied, counted at the far end; what of others is left alone."""
 
+import asyncio
 import socket
 import struct
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
+import asyncssh
 import pytest
 
 from flowcheck_net.drivers.checks import limits_of
@@ -13,7 +17,9 @@ from flowcheck_net.errors import ConnectError, Rejected
 from flowcheck_net.ids import Address, SessionName, SwitchName
 from flowcheck_net.intent import FlowFilter, MirrorSession, RemarkKind, SwitchAddress
 from tests.conformance.bench import create, delete
+from tests.doubles.eos_box import EosBox
 from tests.doubles.ovs_lab import frame, mac
+from tests.doubles.ssh_box import PASSWORD, USER, SshBox
 from tests.doubles.switches import session as named
 from tests.doubles.tc_lab import TcLab, missing
 
@@ -313,6 +319,44 @@ def test_copies_that_cannot_be_sent_are_not_counted_as_copies(lab: TcLab, driver
         assert "5 copies could not be sent" in {r.text for r in driver.read().remarks}
     finally:
         lab.run("ip", "link", "set", lab.far("mon1"), "up")
+
+
+class Remote(SshBox):
+    """A machine behind SSH whose commands run in the lab's namespace."""
+
+    def __init__(self, lab: TcLab, directory: Path) -> None:
+        super().__init__(EosBox(), directory)
+        self._lab = lab
+
+    async def _serve(self, process: "asyncssh.SSHServerProcess[str]") -> None:
+        if process.command is None:
+            await super()._serve(process)
+            return
+        words = ["nsenter", f"--net={self._lab.namespace}", "--", "sh", "-c", process.command]
+        stdin = await process.stdin.read()
+        done = await asyncio.to_thread(subprocess.run, words, input=stdin, text=True, capture_output=True, check=False)
+        process.stdout.write(done.stdout)
+        process.stderr.write(done.stderr)
+        process.exit(done.returncode)
+
+
+def test_the_same_over_ssh(lab: TcLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for key, value in (("USER", USER), ("PASSWORD", PASSWORD)):
+        monkeypatch.setenv(f"FLOWCHECK_SWITCH_{key}", value)
+    wanted = named("fcn-gpt-0", "host1:rx", to="mon1", filters=[V4, V6])
+    with Remote(lab, tmp_path) as box:
+        reference = f"tc:ssh:127.0.0.1:{box.port}?known_hosts={box.known_hosts}&retries=0"
+        with open_tc(SwitchAddress(SwitchName("leaf1"), "linux", reference), "gpt", tmp_path) as driver:
+            driver.write(create(wanted))
+            assert driver.read().owned == (wanted,)
+            assert len(copies(lab, [FOUR, SIX])) == 2
+            assert driver.counters().sessions == {"fcn-gpt-0": 2}
+            with pytest.raises(Rejected, match="no interface"):
+                driver.write(create(named("fcn-gpt-1", "host1:rx", to="nowhere")))
+            driver.write(delete(wanted))
+            assert driver.read().owned == ()
+        with pytest.raises(ConnectError, match="not connected"):
+            driver.read()
 
 
 def test_a_namespace_that_is_not_there_is_a_connect_error(tmp_path):

@@ -46,7 +46,7 @@ def test_references_to_another_machine(text: str):
         "tc:netns:",
         "tc:netns:a b",
         "tc:ssh:",
-        "tc:ssh:-oProxyCommand=x",
+        "tc:ssh:leaf1?password=x",
         "tc:ssh:leaf1:0",
         "tc:ssh:a:99999",
     ],
