@@ -121,7 +121,7 @@ static void go_on(struct fck_board *board, uint64_t now_ns)
 		slot->closed_ns = now_ns;
 		note(board, i, FCK_BOARD_BROKEN, now_ns);
 	}
-	board->newest = board->complete = 0;
+	board->newest = board->complete = board->trackers = 0;
 	__atomic_add_fetch(&board->life, 1, __ATOMIC_ACQ_REL);
 }
 

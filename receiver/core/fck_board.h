@@ -84,6 +84,7 @@ struct fck_board {
 	uint64_t data_at;  // of slot 0
 	uint64_t stride;   // from one slot's data to the next one's
 	uint64_t journal_next;
+	uint64_t trackers; // that fill it: alone, one needs no locked operation a packet
 	char name[FCK_BOARD_NAME];
 	char plan[FCK_BOARD_NAME + 1]; // digest
 	struct fck_board_slot slot[FCK_BOARD_SLOTS];

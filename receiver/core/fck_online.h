@@ -26,7 +26,8 @@ struct fck_copier {
 	void *context;
 };
 
-// The group's memory from now on. It outlives the tracker. Follow all queue pairs of the group first. -EINVAL: no such
+// The group's memory from now on. It outlives the tracker. Follow all queue pairs of the group first, and give the board to
+// all trackers that fill it before the first one gets a packet. -EINVAL: no such
 // group, or the board does not fit its patterns; -EEXIST: has one; -ENOMEM.
 int fck_tracker_board(struct fck_tracker *tracker, uint32_t group, struct fck_board *board);
 // Copies of whole packets go to `copier`, which the caller keeps. -ENOMEM.

@@ -72,6 +72,7 @@ int fck_tracker_board(struct fck_tracker *tracker, uint32_t group, struct fck_bo
 		made->board = board;
 		made->slot = slot;
 	}
+	board->trackers++;
 	return 0;
 }
 
@@ -211,7 +212,12 @@ enum fck_claim fck_online_claim(struct fck_tracker *tracker, struct fck_gradient
 
 	if (test(gradient->present, unit))
 		return FCK_CLAIM_PRESENT;
-	before = __atomic_fetch_or(&gradient->claimed[unit / WORD_BITS], bit, __ATOMIC_ACQ_REL);
+	if (gradient->board->trackers == 1) { // a locked operation would wait for all stores that went past the cache
+		before = gradient->claimed[unit / WORD_BITS];
+		gradient->claimed[unit / WORD_BITS] = before | bit;
+	} else {
+		before = __atomic_fetch_or(&gradient->claimed[unit / WORD_BITS], bit, __ATOMIC_ACQ_REL);
+	}
 	if ((before & bit) == 0)
 		return FCK_CLAIM_OURS;
 	fck_online_settle(tracker); // if it is ours, it lies then

@@ -15,6 +15,7 @@ BENCHES = {
     "replay": "tests.bench.bench_replay",
     "receiver": "tests.bench.bench_receiver",
     "placement": "tests.bench.bench_placement",
+    "receiver-placement": "tests.bench.bench_receiver_placement",
     "plan": "tests.bench.bench_plan",
     "apply": "tests.bench.bench_apply",
     "checkpoint": "tests.bench.bench_checkpoint",
