@@ -1,6 +1,6 @@
 """The receiver's placement beside memcpy() of blocks of 1 KiB, both into the same 4 GiB, on one core in one C program.
 
-The worker's own way without the device: 512 buffers as mbufs, PSNs written anew, ``fck_frames`` in bursts of 32, tracker,
+The worker's own way without the device: 512 buffers as mbufs, PSNs written anew, ``fck_frames`` in bursts, tracker,
 board and publication (``receiver_placement.c``). One worker fills the board; several pay for locked claims.
 """
 
