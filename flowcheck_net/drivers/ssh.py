@@ -1,50 +1,16 @@
 """Switches with a command line, over SSH: one driver for all of them, with a dialect for each. See docs/drivers/ssh.md.
 
 ``management: ssh:HOST`` or ``ssh:HOST:PORT?login=env:SITE&jump=bastion``. The dialect is that of the switch's platform.
-What a platform says and understands is in ``dialects``; here is the conversation.
 """
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
 
-from flowcheck_net.drivers.checks import limits_of, refuse_foreign
-from flowcheck_net.drivers.checks_sessions import refuse_impossible
-from flowcheck_net.drivers.dialects.base import Answers, Dialect, Lock, ParseError, Picture, Purpose, Site, Unfit
-from flowcheck_net.drivers.dialects.catalogue import dialect_of
-from flowcheck_net.drivers.login import Login, NoLogin, find_login
-from flowcheck_net.drivers.ssh_change import Change, Doubt, Refused
-from flowcheck_net.drivers.ssh_connect import Lost, Unreachable, Wire, connect
-from flowcheck_net.drivers.ssh_reference import Reference, parse_reference
-from flowcheck_net.drivers.ssh_shell import Confused, LineRejected, Shell
-from flowcheck_net.errors import ConnectError, PartialWrite, Rejected, StateUnknown
-from flowcheck_net.intent import (
-    Capabilities,
-    Counters,
-    Step,
-    Surroundings,
-    SwitchAddress,
-    SwitchState,
-    is_owned,
-    split_state,
-)
-
-Answer = TypeVar("Answer")
-_ROUNDS = 4
-"""Most rounds of questions that depend on one another."""
-_READINGS = 2
-"""Times that an answer is asked for again where it is not understood: a log line may have cut it."""
-
-_NEIGHBORS = {
-    "eos": "show lldp neighbors detail",
-    "nxos": "show lldp neighbors detail",
-    "junos": "show lldp neighbors",
-    "comware": "display lldp neighbor-information list",
-    "vrp": "display lldp neighbor",
-}
-"""Dialect -> the command whose answer the importers read (flowcheck_net/importers/lldp_dialects.py)."""
+from flowcheck_net.drivers.checks import limits_of
+from flowcheck_net.drivers.cli_driver import CliDriver
+from flowcheck_net.drivers.login import Login
+from flowcheck_net.drivers.ssh_connect import Wire, connect
+from flowcheck_net.drivers.ssh_shell import Shell
+from flowcheck_net.intent import Capabilities, SwitchAddress
 
 
 def open_ssh(address: SwitchAddress, job: str, state_dir: Path) -> "SshDriver":
@@ -53,192 +19,18 @@ def open_ssh(address: SwitchAddress, job: str, state_dir: Path) -> "SshDriver":
     return SshDriver(address, job, limits_of(address))
 
 
-class SshDriver:
+class SshDriver(CliDriver):
     """One switch over one SSH connection."""
 
     def __init__(self, address: SwitchAddress, job: str, limits: Capabilities) -> None:
-        self._switch = address.name
-        self._job = job
-        self._limits = limits
-        try:
-            self._where: Reference = parse_reference(address.management)
-            self._dialect: Dialect[Any] = dialect_of(self._where.dialect or address.platform)
-        except (ValueError, KeyError) as error:
-            raise ConnectError(self._switch, str(error.args[0])) from error
-        self._site = Site(job, limits, self._where.ids, self._where.vrf, self._where.origin, self._where.via)
-        self._login = Login("")
+        super().__init__(address, job, limits)
         self._wire: Wire | None = None
-        self._shell: Shell | None = None
-        self._holding = False
-        self._seen: Picture | None = None
 
-    def __enter__(self) -> Self:
-        try:
-            self._login = find_login(self._where.login)
-            jump = find_login(self._where.jump_login) if self._where.jump_login else self._login
-            self._wire = connect(self._where, self._login, jump, self._dialect.words.device_type)
-        except NoLogin as error:
-            raise ConnectError(self._switch, str(error)) from error
-        except Unreachable as error:
-            raise ConnectError(self._switch, str(error), hint=error.hint) from error
-        shell = Shell(self._wire, self._dialect.words, patience=self._where.timeout)
-        self._shell = shell
-        self._ask(lambda: shell.start(self._login.enable or self._login.password))
-        return self
+    def _dial(self, jump: Login) -> Shell:
+        self._wire = connect(self._where, self._login, jump, self._dialect.words.device_type)
+        return Shell(self._wire, self._dialect.words, patience=self._where.timeout)
 
-    def __exit__(self, *exc: object) -> None:
-        self._hang_up()
-        self._holding = False
-
-    def capabilities(self) -> Capabilities:
-        """The platform's table."""
-        self._live()
-        return self._limits
-
-    def read(self) -> SwitchState:
-        """All mirror sessions."""
-        self._seen = picture = self._look(Purpose.READ)
-        return split_state(picture.sessions, self._job, remarks=picture.remarks, restart_mark=picture.restart_mark)
-
-    def hold(self) -> AbstractContextManager[None]:
-        """The platform's configuration lock; nothing where it has none."""
-        lock = self._dialect.words.lock
-        self._live()
-        return self._hold(lock) if lock else nullcontext()
-
-    def write(self, steps: Sequence[Step]) -> None:
-        """Carry out the steps; see ``Driver.write``. Deletes must name sessions as they are."""
-        refuse_foreign(self._switch, steps, self._job)
-        lock = self._dialect.words.lock
-        with self._hold(lock) if lock and not self._holding else nullcontext():
-            if not steps:
-                self._take_effect()
-                return
-            before, self._seen = self._seen, None
-            picture = self._look(Purpose.WRITE, steps)
-            if before is not None and sorted(before.sessions) != sorted(picture.sessions):
-                raise Rejected(self._switch, "its mirror sessions were changed since they were read; nothing was sent")
-            refuse_impossible(self._switch, steps, picture.sessions, self._limits)
-            self._carry_out(steps, picture)
-
-    def counters(self) -> Counters:
-        """What the switch counts of our sessions and of the ports that they watch."""
-        found = self._look(Purpose.COUNT).counters
-        return Counters(
-            {name: count for name, count in found.sessions.items() if is_owned(name, self._job)},
-            {place: count for place, count in found.sources.items() if is_owned(place.session, self._job)},
-            found.ports,
-        )
-
-    def surroundings(self) -> Surroundings:
-        """What it hears by LLDP, as its command line shows it; speeds are not read."""
-        command = _NEIGHBORS.get(self._dialect.name)
-        if command is None:
-            raise ConnectError(self._switch, f"how {self._dialect.name} shows its LLDP neighbours is not known")
-        return Surroundings(self._ask(lambda: self._live().ask(command)))
-
-    def _look(self, purpose: Purpose, steps: Sequence[Step] = ()) -> Picture:
-        for left in reversed(range(_READINGS)):
-            try:
-                found: Picture = self._ask(lambda: self._dialect.parse(self._answers(purpose, steps), self._site))
-                return found
-            except ParseError as error:
-                if not left:
-                    text = f"what it answers is not understood: {self._login.without_secrets(str(error))}"
-                    raise ConnectError(
-                        self._switch, text, hint="nothing was changed; please report the line"
-                    ) from error
-        raise ValueError("readings is 1 or more")
-
-    def _answers(self, purpose: Purpose, steps: Sequence[Step]) -> Answers:
-        answers: dict[str, str] = {}
-        for _ in range(_ROUNDS):
-            open_ones = self._dialect.ask(purpose, steps, answers, self._site)
-            if not open_ones:
-                return answers
-            for command in open_ones:
-                answers[command] = self._live().ask(command)
-        raise ParseError(f"the dialect {self._dialect.name} asks without end")
-
-    def _carry_out(self, steps: Sequence[Step], picture: Picture) -> None:
-        shell, words = self._live(), self._dialect.words
-        try:
-            blocks = self._dialect.render(steps, picture, self._site)
-        except Unfit as error:
-            raise Rejected(self._switch, f"{error}; nothing was sent") from error
-        change = Change(shell, words, f"fcn-{self._job}-{secrets.token_hex(4)}", self._where.confirm)
-        if picture.stale:
-            self._ask(lambda: change.run(picture.stale))
-        try:
-            change.carry_out(blocks)
-        except Refused as error:
-            self._refuse(error)
-        except Doubt as error:
-            self._hang_up()
-            raise StateUnknown(self._switch, self._login.without_secrets(str(error))) from error
-        self._save(change)
-
-    def _refuse(self, error: Refused) -> None:
-        text = self._login.without_secrets(str(error))
-        if error.lost:
-            self._hang_up()
-        if error.done:
-            raise PartialWrite(self._switch, text, done=error.done, hint=error.hint) from error
-        raise Rejected(self._switch, text, hint=error.hint) from error
-
-    def _save(self, change: Change) -> None:
-        if not self._where.save:
-            return
-        try:
-            change.run(self._dialect.words.save)
-        except (LineRejected, Confused, Lost) as error:
-            self._hang_up()
-            raise StateUnknown(self._switch, f"written, but not saved for a restart: {error}") from error
-
-    def _take_effect(self) -> None:
-        """Confirm what an earlier write of ours committed on trial and was cut off from confirming."""
-        picture = self._look(Purpose.READ)
-        if picture.unconfirmed:
-            change = Change(self._live(), self._dialect.words, "", self._where.confirm)
-            self._ask(lambda: change.run(picture.unconfirmed))
-
-    @contextmanager
-    def _hold(self, lock: Lock) -> Iterator[None]:
-        change = Change(self._live(), self._dialect.words, "", 0)
-        try:
-            change.run(lock.take)
-        except LineRejected as error:
-            text = self._login.without_secrets(error.answer)
-            raise Rejected(self._switch, f"another one holds its configuration: {text}") from error
-        except (Lost, Confused) as error:
-            self._hang_up()
-            raise ConnectError(self._switch, str(error)) from error
-        self._holding = True
-        try:
-            yield
-        finally:
-            self._holding = False
-            # Where the connection is gone, so is the lock.
-            if self._shell is not None:
-                with suppress(Lost, Confused, LineRejected):
-                    change.run(lock.release)
-
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """Of a conversation that changes no session: what its failures mean."""
-        try:
-            return question()
-        except LineRejected as error:
-            raise ConnectError(self._switch, self._login.without_secrets(str(error))) from error
-        except (Lost, Confused) as error:
-            self._hang_up()
-            raise ConnectError(self._switch, self._login.without_secrets(str(error))) from error
-
-    def _live(self) -> Shell:
-        if self._shell is None:
-            raise ConnectError(self._switch, "not connected")
-        return self._shell
-
-    def _hang_up(self) -> None:
-        wire, self._wire, self._shell = self._wire, None, None
+    def _close(self) -> None:
+        wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()

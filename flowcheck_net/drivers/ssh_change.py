@@ -6,12 +6,46 @@ be said for certain, it is not said.
 
 import logging
 from collections.abc import Sequence
+from typing import Protocol
 
 from flowcheck_net.drivers.dialects.base import Block, Line, Transaction, Words
 from flowcheck_net.drivers.ssh_connect import Lost
-from flowcheck_net.drivers.ssh_shell import Confused, LineRejected, Shell
+from flowcheck_net.drivers.ssh_shell import Confused, LineRejected
 
 _log = logging.getLogger(__name__)
+
+
+class Conversation(Protocol):
+    """Lines to a switch, and what it says; see ``ssh_shell.Shell``."""
+
+    warnings: list[str]
+    """Lines that looked like errors and are none."""
+
+    @property
+    def mode(self) -> str:
+        """Name of the mode that it is in."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """The switch's own name."""
+        ...
+
+    def start(self, password: str = "") -> None:
+        """From login to the exec mode."""
+        ...
+
+    def ask(self, command: str) -> str:
+        """The whole answer to a command that changes nothing."""
+        ...
+
+    def send(self, line: Line) -> str:
+        """One line that changes something, or the mode; raises LineRejected, Confused or Lost."""
+        ...
+
+    def require(self, mode: str) -> None:
+        """Raise Confused unless the switch is in this mode."""
+        ...
 
 
 class Refused(Exception):
@@ -32,7 +66,7 @@ class Doubt(Exception):
 class Change:
     """One write over one shell, which is in the exec mode before and after."""
 
-    def __init__(self, shell: Shell, words: Words, name: str, minutes: int) -> None:
+    def __init__(self, shell: Conversation, words: Words, name: str, minutes: int) -> None:
         self._shell = shell
         self._words = words
         self._values = {"{name}": name, "{minutes}": str(minutes), "{mm}": f"{minutes:02}"}

@@ -13,7 +13,7 @@ _FORM = re.compile(
 )
 _HOSTKEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _NUMBERS = {"timeout": (1, 600), "connect": (1, 300), "retries": (0, 10), "confirm": (1, 59)}
-_TEXTS = ("login", "jump", "jump_login", "hostkey", "known_hosts", "dialect", "ids", "vrf", "origin", "via")
+_TEXTS = ("login", "jump", "jump_login", "hostkey", "known_hosts", "dialect", "ids", "vrf", "origin", "via", "ca")
 _CHOICES = {"save": ("yes",)}
 
 
@@ -53,6 +53,9 @@ class Reference:
     via: str = ""
     """Port that encapsulated copies leave by, where the platform wants to be told."""
 
+    ca: Path | None = None
+    """Certificates that an HTTPS server's is checked with; None: those of this machine."""
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -86,6 +89,7 @@ def parse_reference(management: str, port: int = 22) -> Reference:
         ids=_range(words["ids"]) if "ids" in words else None,
         save="save" in words,
         vrf=words.get("vrf", ""),
+        ca=Path(words["ca"]) if "ca" in words else None,
         origin=_address(words["origin"]) if "origin" in words else "",
         via=words.get("via", ""),
         **numbers,

@@ -103,7 +103,7 @@ class Shell:
             return whole
         raise Confused(f"{command!r}: a pager stops its output, and cannot be turned off")
 
-    def send(self, line: Line, secret: str = "") -> str:
+    def send(self, line: Line) -> str:
         """Send one line that changes something, or the mode; returns what the switch said to it.
 
         Raises:
@@ -113,7 +113,7 @@ class Shell:
         """
         expected = line.then or self._mode
         self._write(line.text)
-        found = self._prompt(echo=line.text, secret=secret)
+        found = self._prompt(echo=line.text)
         if found is None:
             raise Confused(f"{line.text!r}: a pager stops its output")
         answer = self._clean(found, line.text)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance import (
     bed_ovs,
+    bench_eapi,
     bench_fake,
     bench_numbered,
     bench_ovs,
@@ -31,6 +32,7 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
     "p4runtime-stratum": bench_p4runtime.as_stratum,
     **bench_numbered.NUMBERED,
     "eos-ssh": bench_ssh.eos,
+    "eos-eapi": bench_eapi.real_client,
     "junos-ssh": bench_ssh.junos,
     "nxos-ssh": bench_ssh.nxos,
     "real-bmv2": bench_p4runtime.real,
