@@ -10,8 +10,9 @@ from flowcheck_net.drivers.ssh import SshDriver
 from flowcheck_net.errors import ConnectError, Rejected, StateUnknown
 from flowcheck_net.intent import RemarkKind, SwitchAddress, SwitchState
 from tests.conformance.bench import create, delete, session
-from tests.conformance.bench_ssh import EosBench, NxosBench, SshBench, boxed
+from tests.conformance.bench_ssh import EosBench, JunosBench, NxosBench, SshBench, boxed
 from tests.doubles.eos_box import EosBox
+from tests.doubles.junos_box import JunosBox
 from tests.doubles.nxos_box import NxosBox
 from tests.doubles.ssh_box import PASSWORD, Fault, Planned, Session, SshBox
 
@@ -237,3 +238,17 @@ def test_a_login_file_that_others_can_read_is_refused(eos: SshBench, tmp_path: P
     file.chmod(0o600)
     with with_words(eos, words) as driver:
         assert driver.read().foreign == eos.foreign
+
+
+def test_while_somebody_holds_the_candidate_nothing_is_written_and_the_holder_is_named(tmp_path: Path):
+    with boxed(JunosBench, tmp_path) as bench:
+        box = bench.box.platform
+        assert isinstance(box, JunosBox)
+        box.candidate = {}
+        with bench.open() as driver, pytest.raises(Rejected, match="locked by: netops terminal") as caught:
+            driver.write(create(session(bench, 0, "0:rx")))
+        assert caught.value.hint == "wait until the other one has ended"
+        box.candidate = None
+        with bench.open() as driver:
+            driver.write(create(session(bench, 0, "0:rx")))
+        assert "fcn-gpt-0" in box.running
