@@ -15,6 +15,10 @@ class CheckpointGroup(LazyGroup):
             "flowcheck_net.cli.checkpoint_replay:command",
             "Gradients onto a checkpoint: the new one.",
         ),
+        "inventory": (
+            "flowcheck_net.cli.checkpoint_inventory:command",
+            "Every object of a checkpoint, and its source.",
+        ),
     }
 
 
