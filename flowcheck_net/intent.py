@@ -5,10 +5,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from flowcheck_net.ids import Address, PortName, Qpn, SessionName, SwitchName
 
+_RECKONED = re.compile(
+    r"since (?P<when>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}) within (?P<minutes>[0-9]+) min, (?P<rest>.*)"
+)
 _OWNED = re.compile(r"fcn-(?P<job>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<number>[0-9]+)")
 
 
@@ -244,6 +248,21 @@ class Capabilities:
     """A packet goes to one mirror port once, however many sources select it; else once for each source."""
     message_window: bool = False
     """Can it count the messages of a queue pair and mirror a window of each loop?"""
+
+
+def restarted(before: str, now: str) -> bool:
+    """Do two restart marks tell of a restart between them? Empty ones do not tell.
+
+    A mark that was reckoned from an uptime bears its uncertainty (``since 2026-11-30T21:40 within 2 min, RELEASE``):
+    two such marks that lie within it are one start.
+    """
+    if not before or not now or before == now:
+        return False
+    one, other = (_RECKONED.fullmatch(mark) for mark in (before, now))
+    if one is None or other is None or one["rest"] != other["rest"]:
+        return True
+    apart = datetime.fromisoformat(one["when"]) - datetime.fromisoformat(other["when"])
+    return abs(apart) > timedelta(minutes=int(one["minutes"]))
 
 
 def session_name(job: str, number: int) -> SessionName:

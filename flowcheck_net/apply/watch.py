@@ -8,7 +8,7 @@ from flowcheck_net.apply.compare import owner
 from flowcheck_net.apply.reach import Reach
 from flowcheck_net.apply.verify import SwitchVerdict, VerifyReport, remark_text, verify_plan
 from flowcheck_net.ids import SessionName, SwitchName
-from flowcheck_net.intent import SwitchAddress
+from flowcheck_net.intent import SwitchAddress, restarted
 from flowcheck_net.plan.plan import Plan
 
 LONGEST_BACKOFF = 32
@@ -111,7 +111,7 @@ class Watcher:
         if before is None:
             return []
         found = []
-        if before.restart_mark and now.restart_mark and before.restart_mark != now.restart_mark:
+        if restarted(before.restart_mark, now.restart_mark):
             text = f"it was {before.restart_mark}, it is {now.restart_mark}"
             found.append(Condition(Kind.RESTARTED, now.switch, text))
         for count in now.counts:

@@ -45,7 +45,7 @@ WORDS = Words(
     configure=(),
     leave=(),
     paging_off=("export PAGER=cat TERM=dumb",),
-    pager=r"\(END\)|lines [0-9]+-[0-9]+(?:/[0-9]+)?(?: \(END\))?",
+    pager=r"^:|\(END\)",
     comment="# {}",
     errors=(
         r"^(?:Error|ERROR|error)\b",

@@ -112,25 +112,6 @@ def read_in_effect(text: str) -> InEffect:
     return InEffect(frozenset(ports), frozenset(behaviours))
 
 
-def read_observers(text: str) -> dict[int, PortName]:
-    """``display observe-port``: index -> port; raises ValueError where a line is not understood."""
-    found: dict[int, PortName] = {}
-    index, members = 0, False
-    for line in (raw.strip() for raw in text.splitlines()):
-        key, _, value = (part.strip() for part in line.partition(":"))
-        if not line or _RULE_LINE.fullmatch(line):
-            continue
-        if line.startswith("GroupId"):
-            members = True
-        elif key == "Index" and value.isdigit():
-            index, members = int(value), False
-        elif key == "Interface" and index:
-            found[index] = PortName(value)
-        elif not members and not (index and value):
-            raise ValueError(f"{line!r} is not understood")
-    return found
-
-
 def read_links(text: str) -> dict[PortName, str]:
     """``display interface brief``: port -> ``up``, ``down``, ``*down`` (by an operator)."""
     found = {}
