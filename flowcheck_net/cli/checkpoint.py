@@ -19,6 +19,10 @@ class CheckpointGroup(LazyGroup):
             "flowcheck_net.cli.checkpoint_inventory:command",
             "Every object of a checkpoint, and its source.",
         ),
+        "listen": (
+            "flowcheck_net.cli.checkpoint_listen:command",
+            "Take what the trainer says of its steps.",
+        ),
     }
 
 
