@@ -6,7 +6,7 @@ The lines that lead to the mode where we are go before each line; entering an ob
 from collections.abc import Callable, Sequence
 
 from flowcheck_net.drivers.dialects.base import Line, Words
-from flowcheck_net.drivers.ssh_shell import Confused
+from flowcheck_net.drivers.ssh_shell import Confused, Judge
 
 Call = Callable[[Sequence[str]], Sequence[str]]
 """Carries commands out in one request, from the exec mode; what each printed. Raises LineRejected or Lost."""
@@ -21,7 +21,9 @@ class ApiShell:
         self._host = host
         self._way: list[tuple[str, str]] = []
         """(line, the mode that it leads to), from the exec mode to where we are."""
-        self.warnings: list[str] = []
+        # A request may succeed though its text says that the line was rejected.
+        self._judge = Judge(words)
+        self.warnings = self._judge.warnings
 
     @property
     def mode(self) -> str:
@@ -38,7 +40,9 @@ class ApiShell:
 
     def ask(self, command: str) -> str:
         """The answer to a command that changes nothing."""
-        return self._call([command])[-1]
+        answer = self._call([command])[-1]
+        self._judge(command, answer)
+        return answer
 
     def send(self, line: Line) -> str:
         """One line, in the mode where we are."""
@@ -47,6 +51,7 @@ class ApiShell:
             self._way = self._way[:-1] if line.text == "exit" else []
             return ""
         said = self._call([*(text for text, _ in self._way), line.text])[-1]
+        self._judge(line.text, said, changing=True)
         if line.then == self._words.exec_mode:
             self._way = []
         elif line.then and line.then != self.mode:

@@ -23,9 +23,10 @@ BUILT_IN = {
     "tc": "flowcheck_net.drivers.tc:open_tc",
     "ssh": "flowcheck_net.drivers.ssh:open_ssh",
     "eapi": "flowcheck_net.drivers.eapi:open_eapi",
+    "nxapi": "flowcheck_net.drivers.nxapi:open_nxapi",
     "sonic": "flowcheck_net.drivers.sonic:open_sonic",
 }
-EXTRAS = {"p4rt": "p4", "ssh": "vendor", "eapi": "vendor", "sonic": "vendor"}
+EXTRAS = {"p4rt": "p4", "ssh": "vendor", "eapi": "vendor", "nxapi": "vendor", "sonic": "vendor"}
 """Driver -> the extra of the package that has what it needs."""
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]

@@ -49,6 +49,26 @@ class Confused(Exception):
     """The switch does not behave as its platform does; the text says in what. Nothing more is sent."""
 
 
+class Judge:
+    """Tells by a platform's words whether an answer says that the line was rejected."""
+
+    def __init__(self, words: Words) -> None:
+        self._errors, self._harmless, self._busy = map(_any_of, (words.errors, words.harmless, words.busy))
+        self._refusals = _any_of((*words.errors, *words.refusals))
+        self.warnings: list[str] = []
+        """Lines that looked like errors and are none."""
+
+    def __call__(self, line: str, answer: str, *, changing: bool = False) -> None:
+        """Raise LineRejected where it says so; ``changing`` lines are judged by more words."""
+        errors = self._refusals if changing else self._errors
+        for text in answer.split("\n"):
+            if self._harmless and self._harmless.search(text):
+                self.warnings.append(f"{line}: {text.strip()}")
+            elif errors and errors.search(text):
+                busy = bool(self._busy and self._busy.search(answer))
+                raise LineRejected(line, " ".join(answer.split()), busy=busy)
+
+
 class Shell:
     """One terminal session."""
 
@@ -62,13 +82,10 @@ class Shell:
         self._text = ""
         self._tokens = itertools.count(1)
         self._prompts: dict[str, str] = {}
-        self._errors, self._harmless, self._busy, self._noise = (
-            _any_of(patterns) for patterns in (words.errors, words.harmless, words.busy, words.noise)
-        )
-        self._refusals = _any_of((*words.errors, *words.refusals))
+        self._noise = _any_of(words.noise)
+        self._judge = Judge(words)
         self._pager = re.compile(f"(?:{words.pager})\\s*$")
-        self.warnings: list[str] = []
-        """Lines that looked like errors and are none."""
+        self.warnings = self._judge.warnings
         self._learn(_HOST)
 
     @property
@@ -117,7 +134,7 @@ class Shell:
         if found is None:
             raise Confused(f"{line.text!r}: a pager stops its output")
         answer = self._clean(found, line.text)
-        self._judge(line.text, answer, self._refusals)
+        self._judge(line.text, answer, changing=True)
         if self._mode != expected:
             raise Confused(
                 f"after {line.text!r} the switch is in mode {self._mode!r}, not {expected!r}"
@@ -272,15 +289,6 @@ class Shell:
         while kept and (not kept[-1] or self._mode_of(kept[-1])):
             kept.pop()
         return "\n".join(kept)
-
-    def _judge(self, line: str, answer: str, errors: re.Pattern[str] | None = None) -> None:
-        errors = errors or self._errors
-        for text in answer.split("\n"):
-            if self._harmless and self._harmless.search(text):
-                self.warnings.append(f"{line}: {text.strip()}")
-            elif errors and errors.search(text):
-                busy = bool(self._busy and self._busy.search(answer))
-                raise LineRejected(line, " ".join(answer.split()), busy=busy)
 
 
 def squeezed(text: str) -> str:

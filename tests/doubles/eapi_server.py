@@ -1,49 +1,24 @@
 """eAPI of an Arista switch: JSON-RPC over HTTPS in front of an EOS box, for pyeapi as it is."""
 
-import base64
-import json
-import ssl
-import threading
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from tests.doubles.eos_box import EosBox, EosSession
-from tests.doubles.ssh_box import ENABLE, PASSWORD, USER, Fault, Planned
+from tests.doubles.https_server import HttpsServer
+from tests.doubles.ssh_box import ENABLE, Fault
 
 
-class EapiServer:
-    """The server of one box; use it as a context. ``faults`` strike at commands, as those of ``SshBox`` at lines."""
+class EapiServer(HttpsServer):
+    """The server of one box."""
 
     def __init__(self, platform: EosBox, directory: Path) -> None:
+        super().__init__(directory)
         self.platform = platform
-        self.faults: list[Planned] = []
-        self.requests: list[list[str]] = []
-        self.refuse_connections = 0
-        self.lock = threading.Lock()
-        self.ca = directory / "ca.pem"
-        key_file = directory / "key.pem"
-        _certificate(self.ca, key_file)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.ca, key_file)
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.port = int(self._server.server_address[1])
 
-    def __enter__(self) -> "EapiServer":
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, body: Any) -> tuple[int, Any]:
+        """See ``HttpsServer``."""
+        answer = self.run(body["params"]["cmds"], body["params"]["format"])
+        return 200, {"jsonrpc": "2.0", "id": body["id"], **answer}
 
     def run(self, commands: list[Any], form: str) -> dict[str, Any]:
         """One request, to the first command that fails; raises ConnectionAbortedError to hang up."""
@@ -79,59 +54,3 @@ class EapiServer:
         if fault and fault.kind is Fault.DIE_AFTER:
             raise ConnectionAbortedError
         return output
-
-
-def _handler(server: EapiServer) -> type[BaseHTTPRequestHandler]:
-    allowed = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if server.refuse_connections:
-                server.refuse_connections -= 1
-                self.close_connection = True
-                return
-            if self.headers.get("Authorization") != allowed:
-                self._answer(401, {"error": "Unauthorized"})
-                return
-            try:
-                with server.lock:
-                    answer = server.run(body["params"]["cmds"], body["params"]["format"])
-            except ConnectionAbortedError:
-                self.close_connection = True
-                return
-            self._answer(200, {"jsonrpc": "2.0", "id": body["id"], **answer})
-
-        def _answer(self, status: int, content: dict[str, Any]) -> None:
-            raw = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
-
-    return Handler
-
-
-def _certificate(certificate: Path, key_file: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "leaf1")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
