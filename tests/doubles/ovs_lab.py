@@ -3,7 +3,6 @@
 Nothing of it outlives the test process: the namespace lives as long as its processes, and these die with us.
 """
 
-import ctypes
 import json
 import os
 import shutil
@@ -18,10 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from flowcheck_net.intent import FlowFilter
 from flowcheck_net.lab.switch import SCHEMA, accepts, daemon_command, database_command, forwarding
+from tests.doubles.inside import Result, packet_socket, within
 
 VOLATILE = {
     "statistics",
@@ -35,9 +35,7 @@ VOLATILE = {
     "error",
 }
 """Columns that the switch itself changes."""
-_CLONE_NEWNET = 0x40000000
 _PATIENCE = 10.0
-Result = TypeVar("Result")
 
 
 def mac(number: int) -> bytes:
@@ -229,7 +227,7 @@ class OvsLab:
 
     def run(self, *words: str, stdin: str = "") -> str:
         """A command inside the namespace; its output."""
-        command = ["nsenter", f"--net=/proc/{self._processes['namespace'].pid}/ns/net", *words]
+        command = ["nsenter", f"--net={self.namespace}", *words]
         done = subprocess.run(
             command, input=stdin, env=self._environment, text=True, capture_output=True, timeout=15, check=False
         )
@@ -298,8 +296,7 @@ class OvsLab:
             "namespace", ["unshare", "--net", "--", "setpriv", "--pdeathsig", "KILL", "sleep", "infinity"], outside=True
         )
         ours = Path("/proc/self/ns/net").readlink()
-        process = f"/proc/{self._processes['namespace'].pid}"
-        wait_until(lambda: Path(f"{process}/ns/net").readlink() != ours, "namespace")
+        wait_until(lambda: Path(self.namespace).readlink() != ours, "namespace")
         # What the kernel sends by itself would be counted as copies.
         for which in ("all", "default"):
             self.run("sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{which}/disable_ipv6")
@@ -312,39 +309,20 @@ class OvsLab:
     def _spawn(self, name: str, words: list[str], *, outside: bool = False) -> None:
         command = ["setpriv", "--pdeathsig", "KILL", "--", *words]
         if not outside:
-            command = ["nsenter", f"--net=/proc/{self._processes['namespace'].pid}/ns/net", *command]
+            command = ["nsenter", f"--net={self.namespace}", *command]
         # -3 is /dev/null. The parent whose death ends a process is a thread: this one lives as long as the lab.
         self._processes[name] = self._spawner.submit(
             lambda: subprocess.Popen(command, cwd=self.directory, env=self._environment, stdin=-3, stdout=-3, stderr=-3)
         ).result()
 
-    def _raw(self, interface: str, *, receiving: bool = True) -> socket.socket:
-        def make() -> socket.socket:
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3) if receiving else 0)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-            made.bind((interface, 0))
-            return made
+    @property
+    def namespace(self) -> str:
+        """Path of the namespace."""
+        return f"/proc/{self._processes['namespace'].pid}/ns/net"
 
-        return self.within(make)
+    def _raw(self, interface: str, *, receiving: bool = True) -> socket.socket:
+        return packet_socket(self.namespace, interface, receiving=receiving)
 
     def within(self, work: Callable[[], Result]) -> Result:
-        """Do ``work`` in the namespace: a thread of its own moves there, and a socket stays where it was made."""
-        found: list[Result] = []
-        faults: list[BaseException] = []
-
-        def body() -> None:
-            try:
-                with Path(f"/proc/{self._processes['namespace'].pid}/ns/net").open("rb") as there:
-                    libc = ctypes.CDLL(None, use_errno=True)
-                    if libc.setns(there.fileno(), _CLONE_NEWNET):
-                        raise OSError(ctypes.get_errno(), "setns")
-                found.append(work())
-            except BaseException as error:  # noqa: BLE001 - handed to the caller
-                faults.append(error)
-
-        thread = threading.Thread(target=body)
-        thread.start()
-        thread.join()
-        if faults:
-            raise faults[0]
-        return found[0]
+        """Do ``work`` in the namespace."""
+        return within(self.namespace, work)

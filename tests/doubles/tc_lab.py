@@ -1,19 +1,15 @@
 """A Linux bridge in a namespace without a name: its ports are cables, the far ends belong to the test."""
 
-import ctypes
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
+from tests.doubles.inside import Result, packet_socket, within
 from tests.doubles.ovs_lab import Listener, mac, wait_until
-
-_CLONE_NEWNET = 0x40000000
-Result = TypeVar("Result")
 
 
 class TcLab:
@@ -101,35 +97,11 @@ class TcLab:
         return count()
 
     def within(self, work: Callable[[], Result]) -> Result:
-        """Do ``work`` in the namespace: a thread of its own moves there, and a socket stays where it was made."""
-        found: list[Result] = []
-        faults: list[BaseException] = []
-
-        def body() -> None:
-            try:
-                with Path(self.namespace).open("rb") as there:
-                    libc = ctypes.CDLL(None, use_errno=True)
-                    if libc.setns(there.fileno(), _CLONE_NEWNET):
-                        raise OSError(ctypes.get_errno(), "setns")
-                found.append(work())
-            except BaseException as error:  # noqa: BLE001 - handed to the caller
-                faults.append(error)
-
-        thread = threading.Thread(target=body)
-        thread.start()
-        thread.join()
-        if faults:
-            raise faults[0]
-        return found[0]
+        """Do ``work`` in the namespace."""
+        return within(self.namespace, work)
 
     def _raw(self, interface: str, *, receiving: bool = True) -> socket.socket:
-        def make() -> socket.socket:
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3) if receiving else 0)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-            made.bind((interface, 0))
-            return made
-
-        return self.within(make)
+        return packet_socket(self.namespace, interface, receiving=receiving)
 
 
 def missing() -> str:

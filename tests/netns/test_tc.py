@@ -172,27 +172,16 @@ def test_a_packet_of_two_sessions_is_copied_for_each(lab: TcLab, driver: TcDrive
     second.close()
 
 
+def redirect_all(lab: TcLab, pref: int) -> None:
+    """A filter of others: what comes into host1 leaves at mon2."""
+    lab.run("tc", "qdisc", "add", "dev", "host1", "clsact")
+    place = f"filter add dev host1 ingress protocol all pref {pref} u32 match u32 0 0"
+    lab.run("tc", *place.split(), *["action", "mirred", "egress", "redirect", "dev", "mon2"])
+
+
 def test_filters_of_others_still_do_what_they_did(lab: TcLab, driver: TcDriver):
     """A filter behind ours redirects: with any other ending than `continue` of ours, it would be skipped."""
-    lab.run("tc", "qdisc", "add", "dev", "host1", "clsact")
-    place = ("dev", "host1", "ingress", "protocol", "all", "pref", "20000")
-    lab.run(
-        "tc",
-        "filter",
-        "add",
-        *place,
-        "u32",
-        "match",
-        "u32",
-        "0",
-        "0",
-        "action",
-        "mirred",
-        "egress",
-        "redirect",
-        "dev",
-        "mon2",
-    )
+    redirect_all(lab, pref=20000)
     driver.write(create(named("fcn-gpt-0", "host1:rx", to="mon1")))
     redirected, copied = lab.listen("mon2"), lab.listen("mon1")
     lab.send("host1", [FOUR] * 4)
@@ -210,25 +199,7 @@ def test_filters_of_others_still_do_what_they_did(lab: TcLab, driver: TcDriver):
 
 
 def test_a_filter_that_stands_before_ours_is_remarked(lab: TcLab, driver: TcDriver):
-    lab.run("tc", "qdisc", "add", "dev", "host1", "clsact")
-    place = ("dev", "host1", "ingress", "protocol", "all", "pref", "1")
-    lab.run(
-        "tc",
-        "filter",
-        "add",
-        *place,
-        "u32",
-        "match",
-        "u32",
-        "0",
-        "0",
-        "action",
-        "mirred",
-        "egress",
-        "redirect",
-        "dev",
-        "mon2",
-    )
+    redirect_all(lab, pref=1)
     driver.write(create(named("fcn-gpt-0", "host1:rx", to="mon1")))
     (found,) = [r for r in driver.read().remarks if r.port == "host1"]
     assert "1 filters of others stand before ours" in found.text
