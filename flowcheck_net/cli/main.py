@@ -35,6 +35,7 @@ class LazyGroup(click.Group):
         "synth": ("flowcheck_net.cli.synth:command", "Write the capture that a plan's observation points would see."),
         "audit": ("flowcheck_net.cli.audit:command", "Compare records with what the plan expects; give verdicts."),
         "checkpoint": ("flowcheck_net.cli.checkpoint:command", "Replay the optimizer on what was seen."),
+        "accept": ("flowcheck_net.cli.accept:command", "Try checkpoints with faults on every part of the way."),
         "topology": ("flowcheck_net.cli.topology:command", "Generate a made-up cluster of any size."),
         "capacity": ("flowcheck_net.cli.capacity:command", "Reckon loads, rates and what failures cost."),
         "lab": ("flowcheck_net.cli.lab:command", "A fabric of real switches on this machine (root)."),

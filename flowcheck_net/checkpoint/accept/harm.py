@@ -1,0 +1,79 @@
+"""What goes wrong inside the node's process, armed there before it begins: no code of the product has a hook for it."""
+
+import errno
+import os
+import random
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from flowcheck_net.checkpoint.accept.draw import Disk
+
+
+def kill_after(calls: int) -> None:
+    """End this process by SIGKILL when it has called so many functions, of Python or C."""
+    left = calls
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal left
+        if event in ("call", "c_call"):
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+
+
+def count_calls(report: Path) -> Callable[[], None]:
+    """Arm a life that counts its calls, and writes their number when it ends."""
+
+    def arm() -> None:
+        calls = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+            if event == "c_call" and calls % 64 == 0:
+                sys.setprofile(None)
+                report.write_text(str(calls), encoding="utf-8")
+                sys.setprofile(count)
+
+        sys.setprofile(count)
+
+    return arm
+
+
+def fail_fsync(after: int) -> None:
+    """Every fsync after the first ``after`` ones fails, as on a disk that went away."""
+    genuine, left = os.fsync, after
+
+    def fsync(descriptor: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        genuine(descriptor)
+
+    os.fsync = fsync  # type: ignore[assignment]
+
+
+def fill_disk(size: int) -> None:
+    """No file of this process can become larger than ``size`` bytes: the kernel refuses the write (EFBIG)."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def damage(files: tuple[Path, ...], how: Disk, own: random.Random) -> str:
+    """Damage one file of a published checkpoint; says which."""
+    path = own.choice([file for file in files if file.stat().st_size])
+    data = path.read_bytes()
+    if how is Disk.REMOVED:
+        path.unlink()
+    elif how is Disk.TORN:
+        path.write_bytes(data[: own.randrange(len(data))])
+    else:
+        at = own.randrange(len(data))
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << own.randrange(8)]) + data[at + 1 :])
+    return path.name

@@ -1,0 +1,88 @@
+"""What came of an experiment, by the trainer's own state alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flowcheck_net.checkpoint.accept import store
+from flowcheck_net.checkpoint.accept.course import Course
+from flowcheck_net.checkpoint.accept.draw import Experiment
+from flowcheck_net.checkpoint.accept.node import Task
+from flowcheck_net.checkpoint.accept.trainer import differences
+from flowcheck_net.checkpoint.accept.words import Outcome, Restored
+from flowcheck_net.errors import FlowcheckError
+
+GoOn = Callable[[dict[str, Any]], tuple[Any, Any]]
+
+
+def judge(experiment: Experiment, course: Course, task: Task, lives: int, go_on: GoOn) -> Outcome:
+    """Compare all that is offered with the trainer, and every step that is not with what the node said."""
+    said = list(task.said())
+    wrong = [f"the node crashed: {each['why']}" for each in said if each["event"] == "crashed"]
+    published = sorted({each["step"] for each in said if each["event"] == "published"})
+    offered = store.offered(task.published)
+    wrong += [f"step {step} is offered, and was never said to be" for step in offered if step not in published]
+    last = offered[-1] if offered else 0
+    restored, told = _restore(course, task, offered, go_on)
+    wrong += told
+    damaged = {each["step"]: each["why"] for each in said if each["event"] == "damaged"}
+    gone = [step for step in published if step not in offered]
+    wrong += [f"step {step} was published, and is not offered any more" for step in gone if step not in damaged]
+    due = range(task.every, task.steps + 1, task.every)
+    why = _reasons(said, task.steps) | damaged
+    unpublished = {step: why.get(step, "") for step in due if step not in offered}
+    wrong += [f"no reason why step {step} is not published" for step, reason in unpublished.items() if not reason]
+    if experiment.harmless and unpublished:
+        wrong.append(f"steps {sorted(unpublished)} are not published, and nothing stood against it")
+    replica = max((each["step"] for each in said if each["event"] in ("replica", "begun", "resumed")), default=0)
+    return Outcome(
+        experiment.number,
+        experiment.seed,
+        experiment.setting.name,
+        experiment.kind,
+        experiment.texts,
+        task.steps,
+        replica,
+        last,
+        restored,
+        tuple(published),
+        unpublished,
+        tuple(gone),
+        lives,
+        tuple(wrong),
+    )
+
+
+def _restore(course: Course, task: Task, offered: tuple[int, ...], go_on: GoOn) -> tuple[Restored, list[str]]:
+    """Load all that is offered; train on from the newest."""
+    wrong = []
+    found: dict[str, Any] = {}
+    for step in offered:
+        try:
+            found = store.load(task.published, step)
+        except (FlowcheckError, OSError, RuntimeError, ValueError, KeyError) as error:
+            return Restored.FAILED, [f"step {step} is offered and cannot be loaded: {error}"]
+        told = differences(found, course.states[step])
+        wrong += [f"the published step {step} is not the trainer's: {told[0]}"] if told else []
+    if not offered:
+        return Restored.NOTHING, []
+    if wrong:
+        return Restored.DIFFERS, wrong
+    mine, theirs = go_on(found)
+    told = differences(mine, theirs)
+    if told:
+        return Restored.DIFFERS, [f"training on from step {offered[-1]} goes elsewhere: {told[0]}"]
+    return Restored.EQUAL, []
+
+
+def _reasons(said: list[dict[str, Any]], steps: int) -> dict[int, str]:
+    """Step -> why there is no checkpoint of it: what was refused holds until the replica stands beyond it again."""
+    found: dict[int, str] = {}
+    for number, each in enumerate(said):
+        if each["event"] == "unpublished":
+            found.setdefault(each["step"], each["why"])
+        if each["event"] == "refused":
+            later = (e["step"] for e in said[number + 1 :] if e["event"] in ("replica", "begun", "resumed"))
+            end = max(each["step"], next(later, steps))
+            for step in range(each["step"], end + 1):
+                found.setdefault(step, each["why"])
+    return found

@@ -1,0 +1,58 @@
+"""The acceptance harness: it passes on the code as it is, and fails on code that is broken on purpose."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (make torch)")
+
+from flowcheck_net.checkpoint.accept import run  # noqa: E402
+from flowcheck_net.checkpoint.accept.words import Kind, Restored  # noqa: E402
+from flowcheck_net.cli.main import cli  # noqa: E402
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "topologies" / "four-host"
+
+
+@pytest.fixture(scope="module")
+def acceptance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[run.Acceptance]:
+    threads = torch.get_num_threads()
+    yield run.Acceptance(EXAMPLE, tmp_path_factory.mktemp("accept"))
+    torch.set_num_threads(threads)
+
+
+def test_one_experiment_of_each_kind_and_more(acceptance: run.Acceptance) -> None:
+    report = acceptance.run(2 * len(Kind))
+    assert [each for each in report.outcomes if each.wrong] == []
+    assert report.published > len(report.outcomes)
+    assert {each.kind for each in report.outcomes} == set(Kind)
+    for each in report.outcomes:
+        assert (each.restored is Restored.NOTHING) == (each.persisted_step == 0)
+        assert set(each.unpublished) | set(each.published) == {2, 4, 6, 8}
+
+
+def test_the_same_number_is_the_same_experiment(acceptance: run.Acceptance) -> None:
+    once, again = (acceptance.run(1, first=5) for _ in range(2))
+    assert once.outcomes == again.outcomes
+    assert acceptance.run(1, first=6).outcomes != once.outcomes
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(EXAMPLE.parents[1])
+    page = tmp_path / "accept.html"
+    words = ["accept", "--experiments", "2", "--kind", "none", "--kind", "side-channel", "--html", str(page), "--json"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["passed"] is True
+    assert told["outcomes"][0]["published"] == [2, 4, 6, 8]
+    assert told["outcomes"][0]["restored"] == "equal"
+    assert told["experiments"] == 2
+    assert "✓ passed" in page.read_text()
+    alone = CliRunner().invoke(cli, ["accept", "--only", "1", "--kind", "none", "--kind", "side-channel"])
+    assert alone.exit_code == 0, alone.output
+    assert "fault: step" in alone.output
+    assert CliRunner().invoke(cli, ["accept", "--kind", "moon"]).exit_code == 2
