@@ -15,14 +15,14 @@ const bit<16> UDP_ROCE = 4791;
 const bit<8> FC_HEADER_VERSION = 1;
 
 // Why a packet was copied, or not: the mirror header's `verdict` and the low three bits of an fc.verdicts index.
-const bit<3> FC_RULE = 0;        // copied: the rule has no window
-const bit<3> FC_INSIDE = 1;      // copied: in order, its message is inside the window
-const bit<3> FC_OUTSIDE = 2;     // not copied: in order, its message is outside the window
-const bit<3> FC_AHEAD = 3;       // copied: something before it is missing here, so its message is not known
-const bit<3> FC_REPEAT = 4;      // copied: it passed before
-const bit<3> FC_LOST = 5;        // copied: the count of this queue pair cannot be trusted until it is anchored again
-const bit<3> FC_UNFOLLOWED = 6;  // copied: the rule has a window, but no entry follows the queue pair
-const bit<3> FC_OTHER = 7;       // not copied: the rule has a window, the packet is not an RDMA write or send
+const bit<8> FC_RULE = 0;        // copied: the rule has no window
+const bit<8> FC_INSIDE = 1;      // copied: in order, its message is inside the window
+const bit<8> FC_OUTSIDE = 2;     // not copied: in order, its message is outside the window
+const bit<8> FC_AHEAD = 3;       // copied: something before it is missing here, so its message is not known
+const bit<8> FC_REPEAT = 4;      // copied: it passed before
+const bit<8> FC_LOST = 5;        // copied: the count of this queue pair cannot be trusted until it is anchored again
+const bit<8> FC_UNFOLLOWED = 6;  // copied: the rule has a window, but no entry follows the queue pair
+const bit<8> FC_OTHER = 7;       // not copied: the rule has a window, the packet is not an RDMA write or send
 
 // Where a packet stands beside the next one in order (FcPlace).
 const bit<2> FC_PLACE_NEXT = 0;

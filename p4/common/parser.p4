@@ -70,7 +70,7 @@ parser FcParser(packet_in packet, out fc_headers_t hdr, out fc_facts_t facts) {
         facts.roce = 1;
         facts.qp = hdr.bth.qp;
         facts.opcode = hdr.bth.opcode;
-        facts.psn8 = hdr.bth.ack_psn << 8;
+        facts.psn8 = hdr.bth.ack_psn;
         transition accept;
     }
 }

@@ -13,7 +13,7 @@ struct fc_facts_t {
     bit<16> udp_dst;
     bit<24> qp;        // destination queue pair of a RoCEv2 packet
     bit<8> opcode;
-    bit<32> psn8;      // PSN * 256
+    bit<32> psn8;      // PSN * 256, after FcSerial
     bit<1> roce;
 }
 
@@ -30,7 +30,7 @@ struct fc_flow_t {
 
 // What following a packet's queue pair says of it.
 struct fc_view_t {
-    bit<3> verdict;
+    bit<8> verdict;
     bit<16> message;   // message ends counted before this packet, modulo the period
 }
 
@@ -40,7 +40,7 @@ struct fc_copy_t {
     bit<1> lost;       // a test rule loses it
     fc_session_t session;
     bit<16> point;
-    bit<3> verdict;
+    bit<8> verdict;
     bit<16> message;
     bit<48> timestamp; // when the original entered the switch
 }

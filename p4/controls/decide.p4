@@ -4,15 +4,45 @@
 #define FC_DECIDE_P4
 
 control FcDecide(in bit<1> windowed, in fc_view_t view, inout fc_copy_t copy) {
-    apply {
+    @hidden
+    action whole() {
         copy.verdict = FC_RULE;
         copy.message = view.message;
-        if (windowed == 1) {
-            copy.verdict = view.verdict;
-            if (view.verdict == FC_OUTSIDE || view.verdict == FC_OTHER) {
-                copy.wanted = 0;
-            }
+    }
+
+    @hidden
+    action judged() {
+        copy.verdict = view.verdict;
+        copy.message = view.message;
+    }
+
+    @hidden
+    action withhold() {
+        copy.wanted = 0;
+    }
+
+    // One table, not branches: on Tofino they would be a stage each.
+    @hidden
+    table decisions {
+        key = {
+            windowed: ternary;
+            view.verdict: ternary;
         }
+        actions = {
+            whole;
+            judged;
+            withhold;
+        }
+        const default_action = judged();
+        const entries = {
+            (0, _): whole();
+            (1, FC_OUTSIDE): withhold();
+            (1, FC_OTHER): withhold();
+        }
+    }
+
+    apply {
+        decisions.apply();
     }
 }
 

@@ -18,14 +18,12 @@ control FcCopy(inout fc_headers_t hdr, in fc_port_t egress_port, in fc_travel_t 
     action describe(bit<32> job_tag, bit<16> session_number) {
         hdr.mirror.job = job_tag;
         hdr.mirror.session = session_number;
-        sent.count(travel.session);
     }
 
     @hidden
     action nobody() {
         hdr.mirror.job = 0;
         hdr.mirror.session = 0;
-        sent.count(travel.session);
     }
 
     @name(".fc.sessions")
@@ -73,6 +71,7 @@ control FcCopy(inout fc_headers_t hdr, in fc_port_t egress_port, in fc_travel_t 
     apply {
         monitor_ports.apply();
         sessions.apply();
+        sent.count(travel.session);
     }
 }
 

@@ -11,9 +11,10 @@
 #include "../common/types.p4"
 #include "../common/headers.p4"
 #include "../common/parser.p4"
+#include "../controls/serial.p4"
 #include "../controls/opcode.p4"
 #include "../controls/place.p4"
-#include "../controls/window.p4"
+#include "../controls/judge.p4"
 #include "../controls/decide.p4"
 #include "meta.p4"
 #include "follow.p4"
@@ -28,6 +29,7 @@ parser IngressParse(packet_in packet, out fc_ingress_headers_t hdr, out fc_ingre
     state start {
         packet.extract(intrinsic);
         packet.advance(PORT_METADATA_SIZE);
+        meta.kind = FC_KIND_COPY;
         parse.apply(packet, hdr.packet, meta.facts);
         transition accept;
     }
@@ -37,7 +39,7 @@ control FcIngress(inout fc_ingress_headers_t hdr, inout fc_ingress_meta_t meta, 
                 in ingress_intrinsic_metadata_from_parser_t from_parser,
                 inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
                 inout ingress_intrinsic_metadata_for_tm_t for_tm) {
-    FcFollow() follow;
+    FcSerial() serial;
     FcIngressMirror() mirror;
 
     @name(".fc.to_port")
@@ -71,20 +73,15 @@ control FcIngress(inout fc_ingress_headers_t hdr, inout fc_ingress_meta_t meta, 
     }
 
     apply {
-        follow.apply(meta.facts, meta.view);
-        mirror.apply(intrinsic.ingress_port, intrinsic.ingress_mac_tstamp, meta.facts, meta.view, meta.copy);
+        serial.apply(meta.facts);
+        mirror.apply(intrinsic.ingress_port, intrinsic.ingress_mac_tstamp, meta.facts, meta.view, meta.copy,
+                     meta.travel_session);
         if (meta.copy.wanted == 1) {
             for_deparser.mirror_type = FC_MIRROR_INGRESS;
-            meta.travel.kind = FC_KIND_COPY;
-            meta.travel.verdict = (bit<8>)meta.copy.verdict;
-            meta.travel.session = (bit<16>)meta.copy.session;
-            meta.travel.point = meta.copy.point;
-            meta.travel.message = meta.copy.message;
-            meta.travel.timestamp = meta.copy.timestamp;
         }
         hdr.bridge.setValid();
         hdr.bridge.kind = FC_KIND_PACKET;
-        hdr.bridge.verdict = (bit<8>)meta.view.verdict;
+        hdr.bridge.verdict = meta.view.verdict;
         hdr.bridge.message = meta.view.message;
         hdr.bridge.timestamp = intrinsic.ingress_mac_tstamp;
         forward.apply();
@@ -93,12 +90,12 @@ control FcIngress(inout fc_ingress_headers_t hdr, inout fc_ingress_meta_t meta, 
 
 control IngressDeparse(packet_out packet, inout fc_ingress_headers_t hdr, in fc_ingress_meta_t meta,
                        in ingress_intrinsic_metadata_for_deparser_t for_deparser) {
-    Mirror(FC_MIRROR_INGRESS) mirror;
+    Mirror() mirror;
 
     apply {
         if (for_deparser.mirror_type == FC_MIRROR_INGRESS) {
-            mirror.emit<fc_travel_t>(meta.copy.session, {meta.travel.kind, meta.travel.verdict, meta.travel.session,
-                                                         meta.travel.point, meta.travel.message, meta.travel.timestamp});
+            mirror.emit<fc_travel_t>(meta.copy.session, {meta.kind, meta.copy.verdict, meta.travel_session,
+                                                         meta.copy.point, meta.copy.message, meta.copy.timestamp});
         }
         packet.emit(hdr.bridge);
         packet.emit(hdr.packet);
@@ -126,6 +123,7 @@ parser EgressParse(packet_in packet, out fc_headers_t hdr, out fc_egress_meta_t 
     state parse_packet {
         packet.extract(meta.bridge);
         meta.is_copy = 0;
+        meta.kind = FC_KIND_COPY;
         parse.apply(packet, hdr, meta.facts);
         transition accept;
     }
@@ -142,17 +140,12 @@ control FcEgress(inout fc_headers_t hdr, inout fc_egress_meta_t meta, in egress_
         if (meta.is_copy == 1) {
             copy.apply(hdr, intrinsic.egress_port, meta.travel);
         } else {
-            meta.view.verdict = meta.bridge.verdict[2:0];
+            meta.view.verdict = meta.bridge.verdict;
             meta.view.message = meta.bridge.message;
-            mirror.apply(intrinsic.egress_port, meta.bridge.timestamp, meta.facts, meta.view, meta.copy);
+            mirror.apply(intrinsic.egress_port, meta.bridge.timestamp, meta.facts, meta.view, meta.copy,
+                         meta.travel_session);
             if (meta.copy.wanted == 1) {
                 for_deparser.mirror_type = FC_MIRROR_EGRESS;
-                meta.travel.kind = FC_KIND_COPY;
-                meta.travel.verdict = (bit<8>)meta.copy.verdict;
-                meta.travel.session = (bit<16>)meta.copy.session;
-                meta.travel.point = meta.copy.point;
-                meta.travel.message = meta.copy.message;
-                meta.travel.timestamp = meta.copy.timestamp;
             }
         }
     }
@@ -160,12 +153,12 @@ control FcEgress(inout fc_headers_t hdr, inout fc_egress_meta_t meta, in egress_
 
 control EgressDeparse(packet_out packet, inout fc_headers_t hdr, in fc_egress_meta_t meta,
                       in egress_intrinsic_metadata_for_deparser_t for_deparser) {
-    Mirror(FC_MIRROR_EGRESS) mirror;
+    Mirror() mirror;
 
     apply {
         if (for_deparser.mirror_type == FC_MIRROR_EGRESS) {
-            mirror.emit<fc_travel_t>(meta.copy.session, {meta.travel.kind, meta.travel.verdict, meta.travel.session,
-                                                         meta.travel.point, meta.travel.message, meta.travel.timestamp});
+            mirror.emit<fc_travel_t>(meta.copy.session, {meta.kind, meta.copy.verdict, meta.travel_session,
+                                                         meta.copy.point, meta.copy.message, meta.copy.timestamp});
         }
         packet.emit(hdr);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows queue pairs on Tofino. The same semantics as v1model/follow.p4 (p4/README.md, "Message windows"): one stateful
-// access a register and packet, so each register has an action for every case.
+// Follows queue pairs on Tofino. The same semantics as v1model/follow.p4 (p4/README.md, "Message windows"). One stateful
+// access a register and packet, so each register has an action for every case, and a table that chooses it. Ten stages:
+// what can be computed one stage earlier is.
 #ifndef FC_TNA_FOLLOW_P4
 #define FC_TNA_FOLLOW_P4
 
@@ -14,23 +15,22 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
 
     FcOpcode() opcode;
     FcPlace() place;
-    FcWindow() window;
+    FcJudge() judge;
 
-    fc_flow_t flow;
-    bit<16> last;        // number of the period's last message
-    bit<16> second;      // count after the first message
+    fc_flow_t flow = {0, 0, 0, 0, 0, 0, 0};
+    bit<16> last = 0;      // number of the period's last message
+    bit<16> second = 0;    // count after the first message
     bit<1> request;
     bit<1> end;
-    bit<1> fresh;
+    bit<1> fresh = 0;
     bit<2> where;
-    bit<32> start;
-    bit<32> started;
-    bit<32> next;
-    bit<32> distance;
-    bit<16> count;
-    bit<8> lost;
-    bit<1> inside;
-    bit<16> slot;
+    bit<32> started = 0;   // what is next after a fresh start
+    bit<32> next = 0;
+    bit<32> before = 0;    // how far before the anchor (an action's own data can only be subtracted from)
+    bit<32> distance = 0;
+    bit<16> count = 0;
+    bit<1> lost = 0;
+    bit<16> slot = 0;
 
     RegisterAction<bit<32>, bit<16>, bit<1>>(epochs) renew = {
         void apply(inout bit<32> value, out bit<1> changed) {
@@ -80,17 +80,17 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
             value = second;
         }
     };
-    RegisterAction<bit<8>, bit<16>, bit<8>>(losts) lost_get = {
-        void apply(inout bit<8> value, out bit<8> now) {
-            now = value;
+    RegisterAction<bit<8>, bit<16>, bit<1>>(losts) lost_get = {
+        void apply(inout bit<8> value, out bit<1> now) {
+            now = value[0:0];
         }
     };
-    RegisterAction<bit<8>, bit<16>, bit<8>>(losts) lost_set = {
+    RegisterAction<bit<8>, bit<16>, bit<1>>(losts) lost_set = {
         void apply(inout bit<8> value) {
             value = 1;
         }
     };
-    RegisterAction<bit<8>, bit<16>, bit<8>>(losts) lost_clear = {
+    RegisterAction<bit<8>, bit<16>, bit<1>>(losts) lost_clear = {
         void apply(inout bit<8> value) {
             value = 0;
         }
@@ -102,10 +102,11 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         flow.index = index;
         flow.epoch = epoch;
         flow.anchored = anchored;
-        flow.anchor = anchor;
         flow.period = period;
         flow.low = low;
         flow.high = high;
+        started = anchor;
+        before = anchor - facts.psn8;
         packets.count();
     }
 
@@ -125,20 +126,95 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     }
 
     @hidden
-    action read_lost() {
-        lost = lost_get.execute(flow.index);
+    action at_anchor() {
+        started = started + 0x100;
+        distance = 0;
     }
 
     @hidden
-    action set_lost() {
-        lost_set.execute(flow.index);
-        lost = 1;
+    action beside_anchor() {
+        distance = 0 - before;
     }
 
     @hidden
-    action clear_lost() {
-        lost_clear.execute(flow.index);
-        lost = 0;
+    action from_here() {
+        started = facts.psn8 + 0x100;
+        distance = 0;
+    }
+
+    @hidden
+    table starts {
+        key = {
+            flow.anchored: ternary;
+            before: ternary;
+        }
+        actions = {
+            at_anchor;
+            beside_anchor;
+            from_here;
+        }
+        const default_action = beside_anchor();
+        const entries = {
+            (0, _): from_here();
+            (1, 0): at_anchor();
+        }
+    }
+
+    @hidden
+    action prepare() {
+        last = flow.period - 1;
+        slot = flow.index << 3;
+    }
+
+    @hidden
+    action several() {
+        second = 1;
+    }
+
+    @hidden
+    table seconds {
+        key = {
+            flow.period: ternary;
+        }
+        actions = {
+            several;
+            NoAction;
+        }
+        const default_action = several();
+        const entries = {
+            1: NoAction();
+        }
+    }
+
+    @hidden
+    action begin_next() {
+        begin.execute(flow.index);
+    }
+
+    @hidden
+    action advance_next() {
+        next = advance.execute(flow.index);
+    }
+
+    @hidden
+    table steps {
+        key = {
+            fresh: exact;
+        }
+        actions = {
+            begin_next;
+            advance_next;
+        }
+        const entries = {
+            1: begin_next();
+            0: advance_next();
+        }
+        size = 2;
+    }
+
+    @hidden
+    action measure() {
+        distance = facts.psn8 - next;
     }
 
     @hidden
@@ -154,56 +230,66 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     @hidden
     action zero_count() {
         zero.execute(flow.index);
-        count = 0;
     }
 
     @hidden
     action one_count() {
         one.execute(flow.index);
-        count = 0;
     }
 
     @hidden
-    action judge(bit<3> verdict) {
-        view.verdict = verdict;
-        view.message = 0xffff;
-    }
-
-    @hidden
-    action judge_in_order(bit<3> verdict) {
-        view.verdict = verdict;
-        view.message = count;
-    }
-
-    @hidden
-    table verdict_of {
+    table tallies {
         key = {
-            lost: ternary;
+            fresh: ternary;
             where: ternary;
-            inside: ternary;
+            end: ternary;
         }
         actions = {
-            judge;
-            judge_in_order;
+            look_count;
+            bump_count;
+            zero_count;
+            one_count;
         }
-        const default_action = judge(FC_LOST);
         const entries = {
-            (8w1, _, _): judge(FC_LOST);
-            (_, FC_PLACE_NEXT, 1): judge_in_order(FC_INSIDE);
-            (_, FC_PLACE_NEXT, 0): judge_in_order(FC_OUTSIDE);
-            (_, FC_PLACE_AHEAD, _): judge(FC_AHEAD);
-            (_, FC_PLACE_BEHIND, _): judge(FC_REPEAT);
+            (1, FC_PLACE_NEXT, 1): one_count();
+            (1, _, _): zero_count();
+            (0, FC_PLACE_NEXT, 1): bump_count();
+            (0, _, _): look_count();
         }
     }
 
     @hidden
-    action slot_base() {
-        slot = flow.index << 3;
+    action read_lost() {
+        lost = lost_get.execute(flow.index);
     }
 
     @hidden
-    action slot_verdict() {
-        slot = slot | (bit<16>)view.verdict;
+    action set_lost() {
+        lost_set.execute(flow.index);
+        lost = 1;
+    }
+
+    @hidden
+    action clear_lost() {
+        lost_clear.execute(flow.index);
+    }
+
+    @hidden
+    table losses {
+        key = {
+            fresh: ternary;
+            where: ternary;
+        }
+        actions = {
+            read_lost;
+            set_lost;
+            clear_lost;
+        }
+        const entries = {
+            (_, FC_PLACE_FAR): set_lost();
+            (1, _): clear_lost();
+            (0, _): read_lost();
+        }
     }
 
     apply {
@@ -213,54 +299,18 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         if (request == 1) {
             view.verdict = FC_UNFOLLOWED;
             if (flows.apply().hit) {
-                last = flow.period - 1;
-                slot_base();
-                if (flow.period == 1) {
-                    second = 0;
-                } else {
-                    second = 1;
-                }
-                if (flow.anchored == 1) {
-                    start = flow.anchor;
-                    distance = facts.psn8 - flow.anchor;
-                } else {
-                    start = facts.psn8;
-                    distance = 0;
-                }
-                if (distance == 0) {
-                    started = start + 0x100;
-                } else {
-                    started = start;
-                }
                 fresh = renew.execute(flow.index);
-                if (fresh == 1) {
-                    begin.execute(flow.index);
-                } else {
-                    next = advance.execute(flow.index);
-                    distance = facts.psn8 - next;
+                starts.apply();
+                prepare();
+                seconds.apply();
+                steps.apply();
+                if (fresh == 0) {
+                    measure();
                 }
                 place.apply(distance, where);
-                if (where == FC_PLACE_FAR) {
-                    set_lost();
-                } else if (fresh == 1) {
-                    clear_lost();
-                } else {
-                    read_lost();
-                }
-                if (fresh == 1) {
-                    if (where == FC_PLACE_NEXT && end == 1) {
-                        one_count();
-                    } else {
-                        zero_count();
-                    }
-                } else if (where == FC_PLACE_NEXT && end == 1) {
-                    bump_count();
-                } else {
-                    look_count();
-                }
-                window.apply(count, flow.low, flow.high, inside);
-                verdict_of.apply();
-                slot_verdict();
+                tallies.apply();
+                losses.apply();
+                judge.apply(lost, where, count, flow.low, flow.high, view, slot);
                 verdicts.count(slot);
             }
         }

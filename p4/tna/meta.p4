@@ -34,7 +34,8 @@ struct fc_ingress_meta_t {
     fc_facts_t facts;
     fc_view_t view;
     fc_copy_t copy;
-    fc_travel_t travel;
+    bit<8> kind;               // goes before a copy
+    bit<16> travel_session;    // copy.session in the width that travels
 }
 
 struct fc_egress_meta_t {
@@ -43,6 +44,8 @@ struct fc_egress_meta_t {
     fc_view_t view;
     fc_copy_t copy;
     fc_travel_t travel;
+    bit<8> kind;
+    bit<16> travel_session;
     bit<1> is_copy;
 }
 

@@ -38,7 +38,7 @@ control FcCopy(inout fc_headers_t hdr, in fc_port_t egress_port, in fc_copy_t co
         hdr.outer.setValid();
         hdr.outer = {dst_mac, src_mac, ETHERTYPE_FC};
         hdr.mirror.setValid();
-        hdr.mirror = {FC_HEADER_VERSION, (bit<8>)copy.verdict, switch_id, number, copy.point, job, sequence, copy.message,
+        hdr.mirror = {FC_HEADER_VERSION, copy.verdict, switch_id, number, copy.point, job, sequence, copy.message,
                       copy.timestamp};
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mirror block in a small forwarding program, for BMv2 simple_switch.
 //
-// To use the block in a program of your own: parse with FcParser (or fill fc_facts_t yourself), call FcFollow and
+// To use the block in a program of your own: parse with FcParser (or fill fc_facts_t yourself), call FcSerial, FcFollow and
 // FcIngressMirror once in the ingress, FcEgressMirror for packets and FcCopy for copies in the egress, and emit
 // hdr.outer and hdr.mirror first.
 #include <core.p4>
@@ -12,9 +12,10 @@
 #include "../common/types.p4"
 #include "../common/headers.p4"
 #include "../common/parser.p4"
+#include "../controls/serial.p4"
 #include "../controls/opcode.p4"
 #include "../controls/place.p4"
-#include "../controls/window.p4"
+#include "../controls/judge.p4"
 #include "../controls/decide.p4"
 #include "meta.p4"
 #include "follow.p4"
@@ -41,6 +42,7 @@ control Verify(inout fc_headers_t hdr, inout fc_meta_t meta) {
 }
 
 control FcIngress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_metadata_t standard) {
+    FcSerial() serial;
     FcLoss() loss;
     FcFollow() follow;
     FcIngressMirror() mirror;
@@ -78,6 +80,7 @@ control FcIngress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_m
     }
 
     apply {
+        serial.apply(meta.facts);
         loss.apply(standard.ingress_port, meta.facts, lost_before, lost_after, meta.copy.lost);
         if (lost_before == 1) {
             mark_to_drop(standard);

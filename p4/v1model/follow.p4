@@ -14,7 +14,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
 
     FcOpcode() opcode;
     FcPlace() place;
-    FcWindow() window;
+    FcJudge() judge;
 
     fc_flow_t flow;
     bit<1> request;
@@ -24,7 +24,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     bit<32> distance;
     bit<16> count;
     bit<1> lost;
-    bit<1> inside;
+    bit<16> slot;
 
     @name(".fc.follow")
     action follow(bit<16> index, bit<32> epoch, bit<1> anchored, bit<32> anchor, bit<16> period, bit<16> low,
@@ -84,28 +84,20 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
             if (flows.apply().hit) {
                 read_state();
                 place.apply(distance, where);
-                window.apply(count, flow.low, flow.high, inside);
-                bit<16> new_count = count;
-                view.message = count;
                 if (where == FC_PLACE_FAR) {
                     lost = 1;
                 }
+                slot = flow.index << 3;
+                judge.apply(lost, where, count, flow.low, flow.high, view, slot);
+                bit<16> new_count = count;
                 if (where == FC_PLACE_NEXT) {
                     next = next + 0x100;
-                    view.verdict = inside == 1 ? FC_INSIDE : FC_OUTSIDE;
                     if (end == 1) {
                         new_count = count + 1 >= flow.period ? 16w0 : count + 1;
                     }
-                } else {
-                    view.message = 0xffff;
-                    view.verdict = where == FC_PLACE_AHEAD ? FC_AHEAD : FC_REPEAT;
-                }
-                if (lost == 1) {
-                    view.message = 0xffff;
-                    view.verdict = FC_LOST;
                 }
                 write_state(next, new_count, lost);
-                verdicts.count((bit<32>)(flow.index ++ view.verdict));
+                verdicts.count((bit<32>)slot);
             }
         }
     }

@@ -12,9 +12,12 @@ P4 = Path(__file__).parents[2] / "p4"
 Key = tuple[tuple[int, int], ...]
 
 
+NAMES = dict(re.findall(r"const bit<\d+> (\w+) = (\w+);", (P4 / "common" / "ids.p4").read_text()))
+
+
 def number(text: str) -> int:
-    """``8w0b101``, ``16w0x8000``, ``0xffc0``, ``7``."""
-    return int(re.sub(r"^\d+w", "", text.strip()), 0)
+    """``8w0b101``, ``16w0x8000``, ``0xffc0``, ``7``, ``FC_PLACE_NEXT``."""
+    return int(re.sub(r"^\d+w", "", NAMES.get(text.strip(), text.strip())), 0)
 
 
 def entries(control: str) -> list[tuple[Key, str]]:
@@ -23,7 +26,7 @@ def entries(control: str) -> list[tuple[Key, str]]:
     block = re.search(r"const entries = \{(.*?)\n        \}", source, re.DOTALL)
     assert block is not None
     found = []
-    for key, action in re.findall(r"^\s*(.+?): (\w+\(\w*\));", block[1], re.MULTILINE):
+    for key, action in re.findall(r"^\s*(.+?): (\w+\([\w, ]*\));", block[1], re.MULTILINE):
         fields = [part.strip() for part in key.strip().strip("()").split(",")]
         pairs = []
         for field in fields:
@@ -63,12 +66,27 @@ def test_places(packets: int, place: str | None) -> None:
     assert found == (place and f"set(FC_PLACE_{place})")
 
 
-def test_windows() -> None:
-    table = entries("window")
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize(("place", "verdict"), [("NEXT", None), ("AHEAD", 3), ("BEHIND", 4), ("FAR", 5)])
+def test_verdicts(lost: int, place: str, verdict: int | None) -> None:
+    """Verdicts by number, as the table in p4/README.md has them; the counter's place is the same number."""
+    table = entries("judge")
     for period in (1, 2, 5, 6):
         for low in range(period + 1):
             for high in range(period + 1):
                 entry = Following(0, 1, 1, 0, period, low, high)
                 for count in range(period):
                     differences = [(a - b) % (1 << 16) for a, b in ((high, low), (count, low), (count, high))]
-                    assert (look_up(table, *differences) == "set(1)") == entry.holds(count), (entry, count)
+                    found = look_up(table, lost, number(f"FC_PLACE_{place}"), *differences)
+                    expected = 5 if lost else verdict or (1 if entry.holds(count) else 2)
+                    assert found is not None
+                    action, values = found.rstrip(")").split("(")
+                    assert [number(v) for v in values.split(",")] == [expected, expected], (entry, count)
+                    assert (action == "place_known") == (expected in (1, 2))
+
+
+@pytest.mark.parametrize("verdict", range(8))
+def test_decisions(verdict: int) -> None:
+    table = entries("decide")
+    assert look_up(table, 0, verdict) == "whole()"
+    assert look_up(table, 1, verdict) == ("withhold()" if verdict in (2, 7) else None)
