@@ -4,10 +4,9 @@
 // looks like the one before, the next packet of a message under way, any other plain packet, and the rest.
 #include <errno.h>
 
+#include "ahead.h"
 #include "core.h"
 #include "plain.h"
-
-#define CHUNK 32 // frames that are looked at ahead
 
 // What frames add to the counters of a capture, while they are counted.
 struct tally {
@@ -134,7 +133,7 @@ static int count_packet(
 		flow->truncated += packet->truncated;
 		fck_flow_go_on(flow, packet->length, time_ns, packet->icrc, packet->has_icrc);
 	} else {
-		rc = fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
+		rc = fck_flow_packet(&core->table, flow, packet, time_ns, core->config.duplicate_window_ns);
 	}
 	if (rc != 0 || core->tracker == NULL || !packet->info.request)
 		return rc;
@@ -170,6 +169,15 @@ static bool wants_packets(const struct fck_core *core)
 	return core->tracker != NULL || core->icrc != NULL;
 }
 
+// What the short ways have in common: a Middle that goes on has no headers of its own, and an ICRC.
+static inline uint32_t go_on(struct fck_flow_state *flow, const struct fck_plain *plain, uint64_t time_ns)
+{
+	uint32_t length = plain->length - FCK_PLAIN_BTH - FCK_BTH_SIZE - plain->behind;
+
+	fck_flow_go_on(flow, length, time_ns, fck_be32(plain->udp + plain->length - FCK_ICRC_SIZE), true);
+	return length;
+}
+
 static inline __attribute__((always_inline)) int count_frame(
 	struct fck_core *core, uint32_t capture, const struct fck_input *frame, struct tally *tally
 )
@@ -190,14 +198,12 @@ static inline __attribute__((always_inline)) int count_frame(
 		again = false;
 	}
 	if (flow != NULL && !wants_packets(core) && fck_flow_goes_on(flow, plain.opcode, plain.psn)) {
-		const uint8_t *end = plain.udp + plain.length;
-		uint32_t length = plain.length - FCK_PLAIN_BTH - FCK_BTH_SIZE - plain.behind; // a Middle has no headers of its own
+		uint32_t length = go_on(flow, &plain, frame->time_ns);
 
-		fck_flow_go_on(flow, length, frame->time_ns, fck_be32(end - FCK_ICRC_SIZE), true);
 		if (again)
 			fck_shape_take(
 				&core->shape, flow, frame->data, plain.udp == frame->data + FCK_PLAIN_UDP4, plain.opcode,
-				(uint32_t)(end - frame->data), length
+				(uint32_t)(plain.udp + plain.length - frame->data), length
 			);
 		tally->rocev2++;
 		return 0;
@@ -224,35 +230,32 @@ int fck_frame(
 	return rc;
 }
 
-// Where many flows take turns, each packet would wait for the memory of its own: all of it is asked for before.
-static void fetch_flows(const struct fck_core *core, uint32_t capture, const struct fck_input *frames, uint32_t count)
+// Counts frames that were looked at ahead; those that do not go on in their flow as any other.
+static int64_t count_ahead(
+	struct fck_core *core, uint32_t capture, const struct fck_input *frames, uint32_t count, struct tally *tally
+)
 {
-	const struct fck_flow_table *table = &core->table;
-	const struct fck_flow_state *flows[CHUNK];
-	uint32_t hashes[CHUNK], found = 0, known = 0;
-	bool middle[CHUNK];
+	struct fck_ahead ahead[FCK_AHEAD];
+	bool short_way = !wants_packets(core);
+	int64_t uncounted = 0;
 
+	fck_look_ahead(&core->table, capture, frames, count, ahead);
 	for (uint32_t i = 0; i < count; i++) {
-		struct fck_plain plain;
-		struct fck_key key;
+		struct fck_ahead *at = &ahead[i];
 
-		if (!fck_plain_head(frames[i].data, frames[i].captured, (uint16_t)capture, &plain, &key))
-			continue;
-		hashes[found] = fck_flow_hash(&key);
-		middle[found] = fck_opcode_lookup(plain.opcode)->part == FCK_PART_MIDDLE;
-		__builtin_prefetch(&table->slots[hashes[found++] & (table->slot_count - 1)]);
+		if (short_way && at->flow != NULL && fck_flow_goes_on(at->flow, at->plain.opcode, at->plain.psn) &&
+		    fck_same_key(&at->flow->key, &at->key)) {
+			core->frames++;
+			tally_frame(tally, &frames[i]);
+			tally->rocev2++;
+			tally->changes += core->table.latest != at->flow;
+			core->table.latest = at->flow;
+			go_on(at->flow, &at->plain, frames[i].time_ns);
+		} else {
+			uncounted += count_frame(core, capture, &frames[i], tally) != 0;
+		}
 	}
-	for (uint32_t i = 0; i < found; i++) {
-		const struct fck_flow_state *flow = fck_flow_guess(table, hashes[i]);
-
-		if (flow == NULL)
-			continue;
-		fck_flow_fetch(flow, middle[i]);
-		middle[known] = middle[i];
-		flows[known++] = flow;
-	}
-	for (uint32_t i = 0; i < known; i++)
-		fck_flow_fetch_places(flows[i], middle[i]);
+	return uncounted;
 }
 
 // Counts the packets that go on in the flow and have the shape of the one before, up to the first that does not.
@@ -316,13 +319,15 @@ static int64_t count_chunk(struct fck_core *core, uint32_t capture, const struct
 	bool rows = takes_plain(core) && !wants_packets(core);
 	int64_t uncounted = 0;
 
-	if (core->changes > count / 4 && core->table.count > 0 && takes_plain(core))
-		fetch_flows(core, capture, frames, count);
-	for (uint32_t i = 0; i < count;) {
-		if (rows)
-			i += count_row(core, capture, frames + i, count - i, &tally);
-		if (i < count)
-			uncounted += count_frame(core, capture, &frames[i++], &tally) != 0;
+	if (core->changes > count / 4 && core->table.count > 0 && takes_plain(core)) {
+		uncounted = count_ahead(core, capture, frames, count, &tally);
+	} else {
+		for (uint32_t i = 0; i < count;) {
+			if (rows)
+				i += count_row(core, capture, frames + i, count - i, &tally);
+			if (i < count)
+				uncounted += count_frame(core, capture, &frames[i++], &tally) != 0;
+		}
 	}
 	add_tally(&core->captures[capture], &tally);
 	core->changes = tally.changes;
@@ -336,8 +341,8 @@ int64_t fck_frames(struct fck_core *core, uint32_t capture, const struct fck_inp
 	if (capture >= core->capture_count)
 		return -EINVAL;
 	core->finished = false;
-	for (uint32_t from = 0; from < count; from += CHUNK) {
-		uint32_t size = count - from < CHUNK ? count - from : CHUNK;
+	for (uint32_t from = 0; from < count; from += FCK_AHEAD) {
+		uint32_t size = count - from < FCK_AHEAD ? count - from : FCK_AHEAD;
 
 		uncounted += count_chunk(core, capture, frames + from, size);
 	}

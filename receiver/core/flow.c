@@ -62,7 +62,7 @@ struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct 
 		return NULL;
 	if (fck_reserve((void **)&table->flows, &table->room, table->count, sizeof(*table->flows)) != 0)
 		return NULL;
-	flow = aligned_alloc(FCK_CACHE_LINE, (sizeof(*flow) + FCK_CACHE_LINE - 1) / FCK_CACHE_LINE * FCK_CACHE_LINE);
+	flow = fck_slab_take(&table->states, sizeof(*flow));
 	if (flow == NULL)
 		return NULL;
 	*flow = (struct fck_flow_state){.front.opcode = FCK_NO_FRONT};
@@ -82,10 +82,11 @@ void fck_flow_table_free(struct fck_flow_table *table)
 		fck_sequence_free(&flow->sequence);
 		free(flow->pieces.items);
 		fck_results_free(&flow->results);
-		free(flow);
 	}
 	free(table->flows);
 	free(table->slots);
+	fck_slab_free(&table->states);
+	fck_slab_free(&table->recents);
 }
 
 // PSNs that a read of `length` bytes uses: one for each response packet.
@@ -180,7 +181,7 @@ static int add_request(
 	if (full && fck_is_mtu(packet->length))
 		flow->mtu = mtu = packet->length;
 	sighting.position = fck_sequence_place(&flow->sequence, packet->psn);
-	front = flow->sequence.recent == NULL || sighting.position > flow->sequence.highest;
+	front = flow->sequence.seen.count == 0 || sighting.position > flow->sequence.highest;
 	if (front && flow->read_length > 0) {
 		rc = settle_read(flow, sighting.position);
 		if (rc != 0)
@@ -194,7 +195,9 @@ static int add_request(
 	return fck_pieces_add(&flow->pieces, &flow->sequence.seen, sighting.position, time, mtu, packet);
 }
 
-int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window)
+int fck_flow_packet(
+	struct fck_flow_table *table, struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window
+)
 {
 	int rc;
 
@@ -202,6 +205,10 @@ int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet
 	flow->truncated += packet->truncated;
 	if (!packet->info.request)
 		return 0;
+	if (flow->sequence.recent == NULL)
+		flow->sequence.recent = fck_slab_take(&table->recents, FCK_RECENT * sizeof(*flow->sequence.recent));
+	if (flow->sequence.recent == NULL)
+		return -ENOMEM;
 	fck_flow_settle(flow);
 	rc = add_request(flow, packet, time, window);
 	if (rc == 0)

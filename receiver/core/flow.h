@@ -13,6 +13,7 @@
 #include "message.h"
 #include "packet.h"
 #include "psn.h"
+#include "slab.h"
 
 #define FCK_MTU_SMALLEST 256
 #define FCK_MTU_LARGEST 4096
@@ -48,7 +49,6 @@ struct fck_flow_state {
 	uint64_t tracks_asked;             // of the tracker's tracks when it was
 };
 
-#define FCK_CACHE_LINE 64
 _Static_assert(
 	offsetof(struct fck_flow_state, sequence.seen) <= 2 * FCK_CACHE_LINE, "what a packet touches lies in two cache lines"
 );
@@ -67,6 +67,8 @@ struct fck_flow_table {
 	uint64_t count;
 	uint64_t room;
 	struct fck_flow_state *latest;
+	struct fck_slab states;  // where flows lie
+	struct fck_slab recents; // and what each saw not long ago
 };
 
 static inline bool fck_same_address(const uint8_t *a, const uint8_t *b)
@@ -151,7 +153,7 @@ static inline uint64_t fck_flow_unsettled(const struct fck_flow_state *flow)
 }
 
 // The flow that most likely has this hash, whose memory is not touched; NULL: none has. For a table that is not empty.
-static inline const struct fck_flow_state *fck_flow_guess(const struct fck_flow_table *table, uint32_t hash)
+static inline struct fck_flow_state *fck_flow_guess(const struct fck_flow_table *table, uint32_t hash)
 {
 	uint32_t at = hash & (table->slot_count - 1);
 
@@ -171,8 +173,12 @@ static inline void fck_flow_fetch(const struct fck_flow_state *flow, bool middle
 
 static inline void fck_flow_fetch_places(const struct fck_flow_state *flow, bool middle)
 {
-	if (flow->sequence.recent != NULL)
-		__builtin_prefetch(fck_recent_slot(&flow->sequence, flow->sequence.highest + 1), 1);
+	if (flow->sequence.recent != NULL) {
+		const struct fck_recent *slot = fck_recent_slot(&flow->sequence, flow->sequence.highest + 1);
+
+		__builtin_prefetch(slot, 1);
+		__builtin_prefetch((const char *)(slot + 1) - 1, 1); // it may lie in two lines
+	}
 	if (middle || flow->pieces.count == 0)
 		return;
 	__builtin_prefetch(&flow->pieces.items[flow->pieces.count - 1], 1);
@@ -187,8 +193,10 @@ void fck_flow_table_free(struct fck_flow_table *table);
 struct fck_flow_state *fck_flow_find(struct fck_flow_table *table, const struct fck_key *key, uint32_t hash);
 // `key` must not be in the table. NULL: no memory.
 struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct fck_key *key, uint32_t hash);
-// Counts one packet. -ENOMEM.
-int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window);
+// Counts one packet of a flow of the table. -ENOMEM.
+int fck_flow_packet(
+	struct fck_flow_table *table, struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window
+);
 
 // The message that the piece at index `at` is, of which `packets` were seen.
 struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at, uint64_t packets);

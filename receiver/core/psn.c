@@ -135,7 +135,6 @@ void fck_sequence_free(struct fck_sequence *sequence)
 	free(sequence->seen.items);
 	free(sequence->jumps.items);
 	free(sequence->repeats);
-	free(sequence->recent);
 }
 
 int64_t fck_sequence_place(const struct fck_sequence *sequence, uint32_t psn)
@@ -249,16 +248,12 @@ static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *
 	return 1;
 }
 
-static int start(struct fck_sequence *sequence, const struct fck_sighting *sighting)
+static void start(struct fck_sequence *sequence, const struct fck_sighting *sighting)
 {
-	sequence->recent = calloc(FCK_RECENT, sizeof(*sequence->recent));
-	if (sequence->recent == NULL)
-		return -ENOMEM;
 	for (int i = 0; i < FCK_RECENT; i++)
-		sequence->recent[i].position = INT64_MIN;
+		sequence->recent[i] = (struct fck_recent){.position = INT64_MIN};
 	sequence->highest = sighting->position - 1;
 	sequence->tally.series = INT64_MIN;
-	return 0;
 }
 
 int fck_sequence_extend(struct fck_sequence *sequence, uint32_t more)
@@ -272,12 +267,10 @@ int fck_sequence_add(struct fck_sequence *sequence, const struct fck_sighting *s
 	struct fck_ranges *seen = &sequence->seen;
 	int64_t position = sighting->position;
 	int64_t last = position + sighting->span - 1;
-	int rc = 0;
+	int rc;
 
-	if (sequence->recent == NULL)
-		rc = start(sequence, sighting);
-	if (rc != 0)
-		return rc;
+	if (seen->count == 0)
+		start(sequence, sighting);
 	if (position <= sequence->highest)
 		return add_behind(sequence, sighting, window);
 	if (fck_in_run(&sequence->run)) {

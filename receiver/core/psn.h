@@ -45,7 +45,7 @@ struct fck_tally {
 
 struct fck_sequence {
 	int64_t highest;
-	struct fck_recent *recent; // FCK_RECENT of them; NULL before the first packet
+	struct fck_recent *recent; // FCK_RECENT of them, the caller's memory
 	struct fck_ranges seen;
 	struct fck_ranges jumps; // sorted since each begins behind the highest position of its time
 	struct fck_repeat *repeats;
