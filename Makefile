@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt meson.build
 torch: $(TORCH) ## PyTorch for the checkpoint commands and their tests (the extra `checkpoint`); a CPU build will do
 
 $(TORCH): $(READY)
-	$(BIN)/pip install -q --retries 8 -c constraints.txt 'torch>=2.4' 'safetensors>=0.4' 'ml_dtypes>=0.4'
+	$(BIN)/pip install -q --retries 8 -c constraints.txt 'torch>=2.4' 'safetensors>=0.4' 'ml_dtypes>=0.4' 'cryptography>=42'
 	@touch $@
 
 demo: setup ## the main job on the shipped examples: plan, apply, synthesize, replay, audit, report

@@ -115,7 +115,7 @@ def _zipped(path: Path) -> object:
 
 def _check_storages(path: Path, found: object, sizes: Mapping[str, int]) -> None:
     """Are the bytes of all tensors in the file?"""
-    for leaf in _leaves(found):
+    for _, leaf in leaves(found):
         if isinstance(leaf, TensorForm) and leaf.storage is not None:
             storage: Storage = leaf.storage
             if sizes.get(storage.key, -1) < storage.elements * SIZES[storage.dtype]:
@@ -225,13 +225,13 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _leaves(value: object) -> Iterator[object]:
-    return (leaf for _, leaf in _walk(value, (), frozenset()))
+def leaves(value: object) -> Iterator[tuple[str, object]]:
+    """Name and value of everything in a checkpoint; lists of plain values are one. Raises RecordsCorrupt."""
+    return ((".".join(path), leaf) for path, leaf in _walk(value, (), frozenset()))
 
 
 def _fields(value: object, file: str) -> Iterator[Field]:
-    for path, leaf in _walk(value, (), frozenset()):
-        yield form_of(".".join(path), leaf, file)
+    return (form_of(name, leaf, file) for name, leaf in leaves(value))
 
 
 def form_of(name: str, leaf: object, file: str) -> Field:

@@ -1,0 +1,107 @@
+"""How far a replica is from the trainer: a regular checkpoint beside the replayed one of the same step.
+
+An anchor re-aligns: the next replay begins from it. What is measured here says how much that was needed.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flowcheck_net.checkpoint.inventory_read import leaves
+from flowcheck_net.checkpoint.side_client import plain
+from flowcheck_net.errors import RecordsCorrupt
+
+NAME = "drift.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDrift:
+    """One field that is not the same."""
+
+    name: str
+    elements: int
+    different: int
+    largest: float | None
+    """Largest absolute difference; None: no number, or of another type or shape."""
+    relative: float | None
+    """That, over the largest absolute value of the trainer's; None as above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A replica beside the trainer."""
+
+    step: int
+    compared: int
+    """Fields."""
+    elements: int
+    fields: tuple[FieldDrift, ...]
+    """Those that differ."""
+    only_trainer: tuple[str, ...]
+    only_replica: tuple[str, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Bit by bit, in all fields that both have."""
+        return not self.fields
+
+    @property
+    def largest(self) -> float:
+        """The largest relative difference of any tensor."""
+        return max((field.relative or 0.0 for field in self.fields), default=0.0)
+
+
+def measure(step: int, trainer: Mapping[str, Any], replica: Mapping[str, Any]) -> Drift:
+    """Compare two checkpoints of one step, in the anchor's form. Raises RecordsCorrupt where one holds itself."""
+    theirs, ours = dict(leaves(trainer)), dict(leaves(replica))
+    both = [name for name in theirs if name in ours]
+    found = [drift for name in both if (drift := _field(name, theirs[name], ours[name])) is not None]
+    return Drift(
+        step,
+        len(both),
+        sum(_elements(theirs[name]) for name in both),
+        tuple(found),
+        tuple(name for name in theirs if name not in ours),
+        tuple(name for name in ours if name not in theirs),
+    )
+
+
+def _elements(value: Any) -> int:  # noqa: ANN401 - whatever a checkpoint holds
+    return int(value.numel()) if hasattr(value, "numel") else 1
+
+
+def _field(name: str, theirs: Any, ours: Any) -> FieldDrift | None:  # noqa: ANN401 - whatever a checkpoint holds
+    import torch
+
+    if not isinstance(theirs, torch.Tensor) or not isinstance(ours, torch.Tensor):
+        same = type(theirs) is type(ours) and plain(theirs) == plain(ours)
+        return None if same else FieldDrift(name, 1, 1, None, None)
+    if theirs.dtype != ours.dtype or theirs.shape != ours.shape:
+        return FieldDrift(name, theirs.numel(), theirs.numel(), None, None)
+    bits = [each.detach().contiguous().view(-1).view(torch.uint8) for each in (theirs, ours)]
+    if torch.equal(*bits):
+        return None
+    different = (bits[0] != bits[1]).view(theirs.numel(), -1).any(1).sum()
+    gap = float((theirs.double() - ours.double()).abs().max())
+    size = float(theirs.double().abs().max())
+    return FieldDrift(name, theirs.numel(), int(different), gap, gap / size if size else None)
+
+
+def record(store: Path, drift: Drift) -> None:
+    """Append to the store's list of measurements."""
+    line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "identical": drift.identical} | asdict(drift)
+    with (store / NAME).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line, sort_keys=True) + "\n")
+
+
+def last(store: Path) -> dict[str, Any] | None:
+    """The newest measurement; None: there is none. Raises RecordsCorrupt."""
+    path = store / NAME
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    try:
+        return dict(json.loads(lines[-1])) if lines else None
+    except ValueError as error:
+        raise RecordsCorrupt(f"{path}: its last line is not whole") from error
