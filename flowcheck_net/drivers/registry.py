@@ -24,9 +24,10 @@ BUILT_IN = {
     "ssh": "flowcheck_net.drivers.ssh:open_ssh",
     "eapi": "flowcheck_net.drivers.eapi:open_eapi",
     "nxapi": "flowcheck_net.drivers.nxapi:open_nxapi",
+    "netconf": "flowcheck_net.drivers.netconf:open_netconf",
     "sonic": "flowcheck_net.drivers.sonic:open_sonic",
 }
-EXTRAS = {"p4rt": "p4", "ssh": "vendor", "eapi": "vendor", "nxapi": "vendor", "sonic": "vendor"}
+EXTRAS = {"p4rt": "p4", "ssh": "vendor", "eapi": "vendor", "nxapi": "vendor", "netconf": "vendor", "sonic": "vendor"}
 """Driver -> the extra of the package that has what it needs."""
 
 Factory = Callable[[SwitchAddress, str, Path], Driver]

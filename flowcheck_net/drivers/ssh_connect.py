@@ -5,9 +5,10 @@ import codecs
 import hashlib
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from flowcheck_net.drivers.login import Login
 from flowcheck_net.drivers.ssh_reference import Reference
@@ -15,7 +16,12 @@ from flowcheck_net.drivers.ssh_reference import Reference
 if TYPE_CHECKING:
     import paramiko
     from netmiko import BaseConnection
+    from paramiko import Channel, SSHClient
 
+    Clients = tuple[SSHClient, SSHClient | None]
+    """To the switch, and to the jump host."""
+
+Made = TypeVar("Made")
 _TICK = 0.05
 """Seconds that a look for what has arrived waits."""
 _WIDTH = 511
@@ -47,7 +53,7 @@ class Ended:
 class Wire:
     """What is written to a terminal and what comes back."""
 
-    def __init__(self, connection: "BaseConnection", jump: "paramiko.SSHClient | None") -> None:
+    def __init__(self, connection: "BaseConnection", jump: "SSHClient | None") -> None:
         self._connection = connection
         self._jump = jump
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -122,9 +128,18 @@ def _take(channel: "paramiko.Channel", output: bytearray, complaint: bytearray) 
 
 def connect(where: Reference, login: Login, jump_login: Login, device_type: str) -> Wire:
     """A terminal on the switch; connecting is tried again, nothing else is. Raises Unreachable."""
+    return _again(where, lambda: _connect(where, login, jump_login, device_type))
+
+
+def connect_plain(where: Reference, login: Login, jump_login: Login) -> "Clients":
+    """A connection to the switch without a terminal, checked and tried again like ``connect``; raises Unreachable."""
+    return _again(where, lambda: _connect_plain(where, login, jump_login))
+
+
+def _again(where: Reference, attempt: Callable[[], Made]) -> Made:
     for left in reversed(range(where.retries + 1)):
         try:
-            return _connect(where, login, jump_login, device_type)
+            return attempt()
         except Unreachable as error:
             # A refused key or password does not become right by trying, and locks accounts.
             if not left or error.hint:
@@ -180,22 +195,38 @@ def _socket(where: Reference) -> socket.socket:
     return made
 
 
-def _through(where: Reference, login: Login) -> tuple["paramiko.SSHClient", Any]:
-    """A connection to the jump host, and a socket through it."""
+def _connect_plain(where: Reference, login: Login, jump_login: Login) -> "Clients":
+    jump, sock = _through(where, jump_login) if where.jump else (None, _socket(where))
+    policy = _Policy(where.hostkey)
+    try:
+        return _client(where, (where.host, where.port), login, policy, sock), jump
+    except Exception as error:  # noqa: BLE001 -- paramiko's own, such as a host key that differs
+        if jump is not None:
+            jump.close()
+        _explain(where, login, policy, error)
+
+
+def _client(
+    where: Reference,
+    there: tuple[str, int],
+    login: Login,
+    policy: "_Policy",
+    sock: "socket.socket | Channel | None" = None,
+) -> "SSHClient":
     import paramiko
 
-    host, port = where.jump or ("", 0)
     client = paramiko.SSHClient()
-    policy: Any = _Policy("")
-    client.set_missing_host_key_policy(policy)
+    taken: Any = policy
+    client.set_missing_host_key_policy(taken)
     try:
-        if where.known_hosts is None:
+        if policy.pinned:
+            pass
+        elif where.known_hosts is None:
             client.load_system_host_keys()
         else:
             client.load_host_keys(str(where.known_hosts))
         client.connect(
-            host,
-            port,
+            *there,
             login.user,
             login.password or None,
             key_filename=str(login.key) if login.key else None,
@@ -204,13 +235,27 @@ def _through(where: Reference, login: Login) -> tuple["paramiko.SSHClient", Any]
             timeout=where.connect,
             auth_timeout=where.connect,
             banner_timeout=where.connect,
+            sock=sock,
         )
+    except Exception:
+        client.close()
+        raise
+    return client
+
+
+def _through(where: Reference, login: Login) -> tuple["SSHClient", "Channel"]:
+    """A connection to the jump host, and a socket through it."""
+    host, port = where.jump or ("", 0)
+    policy, client = _Policy(""), None
+    try:
+        client = _client(where, (host, port), login, policy)
         transport = client.get_transport()
         if transport is None:
             raise Unreachable(f"jump host {host}: no connection")
         return client, transport.open_channel("direct-tcpip", (where.host, where.port), ("127.0.0.1", 0), where.connect)
     except Exception as error:
-        client.close()
+        if client is not None:
+            client.close()
         text = f"jump host {host}:{port}: {policy.complaint or login.without_secrets(str(error) or repr(error))}"
         raise Unreachable(text, policy.cure) from error
 
@@ -219,7 +264,7 @@ class _Policy:
     """Takes a host key that known_hosts does not have only where it is the pinned one."""
 
     def __init__(self, pinned: str) -> None:
-        self._pinned = pinned
+        self.pinned = pinned
         self.complaint = ""
         self.cure = ""
 
@@ -229,10 +274,10 @@ class _Policy:
         import paramiko
 
         shown = fingerprint(key.asbytes())
-        if shown == self._pinned:
+        if shown == self.pinned:
             return
-        if self._pinned:
-            self.complaint = f"its host key is {shown}, and hostkey={self._pinned} is asked for"
+        if self.pinned:
+            self.complaint = f"its host key is {shown}, and hostkey={self.pinned} is asked for"
             self.cure = "if the switch was replaced, change hostkey; if not, somebody stands between"
         else:
             self.complaint = f"its host key {shown} is not known"
@@ -257,7 +302,7 @@ def _explain(where: Reference, login: Login, policy: _Policy, error: Exception) 
     if isinstance(changed, paramiko.BadHostKeyException):
         text = f"{where}: its host key {fingerprint(changed.key.asbytes())} is not the one in known_hosts"
         raise Unreachable(text, "if the switch was replaced: ssh-keygen -R; if not, somebody stands between") from error
-    if isinstance(error, NetmikoAuthenticationException):
+    if isinstance(error, (NetmikoAuthenticationException, paramiko.AuthenticationException)):
         text = f"{where}: user {login.user} was not let in"
         raise Unreachable(text, f"check user and password or key ({where.login})") from error
     reason = next((line for line in login.without_secrets(str(error)).splitlines() if line.strip()), repr(error))

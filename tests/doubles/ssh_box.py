@@ -145,6 +145,10 @@ class SshBox:
         """What was typed, with the prompt before it, without end markers."""
         return [f"{prompt.splitlines()[-1]}{line}" for prompt, line in self.typed if "fcn-end-" not in line and line]
 
+    async def converse(self, session: Session, process: "asyncssh.SSHServerProcess[str]") -> None:
+        """With one client, until either ends it."""
+        await _Terminal(self, session, process).run()
+
     async def _listen(self) -> asyncssh.SSHAcceptor:
         return await asyncssh.create_server(
             lambda: _Server(self),
@@ -173,7 +177,7 @@ class SshBox:
             self.logins += 1
             session = self.platform.login()
         try:
-            await _Terminal(self, session, process).run()
+            await self.converse(session, process)
         except (asyncssh.Error, OSError, EOFError):  # the other end is gone
             pass
         except Exception as error:  # noqa: BLE001 -- a fault of the double, not of the driver
