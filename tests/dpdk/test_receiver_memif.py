@@ -20,12 +20,13 @@ needs_testpmd = pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason=
 @needs_testpmd
 def test_every_packet_that_was_put_into_the_ring(tmp_path: Path) -> None:
     output, place = tmp_path / "records.fcr", tmp_path / "memif.sock"
-    command = [*RECEIVE, "--port", f"x=memif:{place}", "--idle", "2", "--interval", "0.2", "-o", str(output)]
+    command = [*RECEIVE, "--port", f"x=memif:{place}", "--interval", "0.2", "-o", str(output)]
     with subprocess.Popen([*command, "--no-hugepages"], stderr=subprocess.PIPE, text=True) as receiver:
         try:
             assert receiver.stderr is not None
             assert receiver.stderr.readline().startswith("receiving: x (net_memif); ")
             sent = _sent(place)
+            receiver.terminate()
             assert receiver.wait(60) == 0
         finally:
             receiver.kill()
