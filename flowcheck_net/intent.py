@@ -13,7 +13,8 @@ from flowcheck_net.ids import Address, PortName, Qpn, SessionName, SwitchName
 _RECKONED = re.compile(
     r"since (?P<when>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}) within (?P<minutes>[0-9]+) min, (?P<rest>.*)"
 )
-_OWNED = re.compile(r"fcn-(?P<job>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<number>[0-9]+)")
+_OWNED = re.compile(r"fcn-(?P<job>[a-z0-9]+(?:-[a-z0-9]+)*)-(?P<number>0|[1-9][0-9]*)")
+_CANDIDATE = re.compile(r"fcn-(?P<job>[a-z0-9]+(?:-[a-z0-9]+)*)-[0-9a-f]{8}")
 
 
 class Direction(StrEnum):
@@ -271,8 +272,20 @@ def session_name(job: str, number: int) -> SessionName:
 
 
 def is_owned(name: str, job: str) -> bool:
-    """Is this session ours, for this very job? A session of another flowcheck-net job is foreign."""
+    """Is this session ours, for this very job? A session of another flowcheck-net job is foreign.
+
+    So is a name that ``session_name`` never gives, such as one with zeros before its number.
+    """
     match = _OWNED.fullmatch(name)
+    return match is not None and match["job"] == job
+
+
+def is_candidate(name: str, job: str) -> bool:
+    """Is this the name of a pending change (a candidate, a commit on trial) of this very job?
+
+    Job ``gpt`` and job ``gpt-0`` begin alike, so the whole name decides.
+    """
+    match = _CANDIDATE.fullmatch(name)
     return match is not None and match["job"] == job
 
 

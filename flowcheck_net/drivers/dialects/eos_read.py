@@ -9,7 +9,16 @@ from flowcheck_net.drivers.dialects.access_lists import AccessList, lists_in
 from flowcheck_net.drivers.dialects.base import Answers, Line, ParseError, Picture, Site
 from flowcheck_net.drivers.dialects.text import ERSPAN, directed, expand, lines_of, sources_at
 from flowcheck_net.ids import PortName, SessionName
-from flowcheck_net.intent import Counters, Direction, MirrorSession, MirrorSource, Remark, RemarkKind
+from flowcheck_net.intent import (
+    Counters,
+    Direction,
+    MirrorSession,
+    MirrorSource,
+    Remark,
+    RemarkKind,
+    is_candidate,
+    is_owned,
+)
 
 SESSIONS = "show running-config section monitor session"
 LISTS = "show running-config section access-list"
@@ -71,13 +80,12 @@ def picture_of(answers: Answers, site: Site) -> EosPicture:
         _health(one, links, working.get(one.session.name, {}))
     remarks = [r for f in found.values() for r in f.remarks]
     waiting = _WAITING.search(answers[PENDING])
-    ours = f"fcn-{site.job}-"
     name = waiting["name"] if waiting else ""
-    mine = name.startswith(ours)
+    mine = is_candidate(name, site.job)
     if name:
         text = f"the commit of configuration session {name} waits for its confirmation, else the switch goes back"
         remarks.append(Remark(RemarkKind.OTHER, text))
-    stale = [row["name"] for row in _ROW.finditer(answers[PENDING]) if row["name"].startswith(ours)]
+    stale = [row["name"] for row in _ROW.finditer(answers[PENDING]) if is_candidate(row["name"], site.job)]
     sessions = tuple(f.session for f in found.values())
     return EosPicture(
         sessions=sessions,
@@ -190,7 +198,7 @@ def _health(found: _Found, links: Mapping[PortName, str], working: Mapping[PortN
 
 def _counters(text: str, sessions: tuple[MirrorSession, ...], site: Site) -> Counters:
     """Packets of the ports that our sessions watch. EOS does not count by session."""
-    watched = {s for one in sessions if one.name.startswith(f"fcn-{site.job}-") for s in one.sources}
+    watched = {s for one in sessions if is_owned(one.name, site.job) for s in one.sources}
     counts: dict[MirrorSource, int] = {}
     direction: Direction | None = None
     for line in lines_of(text):

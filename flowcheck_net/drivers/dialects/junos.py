@@ -25,7 +25,18 @@ from flowcheck_net.drivers.dialects.base import (
 )
 from flowcheck_net.drivers.dialects.text import ERSPAN
 from flowcheck_net.ids import PortName, SessionName
-from flowcheck_net.intent import Counters, Direction, MirrorSession, MirrorSource, Remark, RemarkKind, Step, StepKind
+from flowcheck_net.intent import (
+    Counters,
+    Direction,
+    MirrorSession,
+    MirrorSource,
+    Remark,
+    RemarkKind,
+    Step,
+    StepKind,
+    is_candidate,
+    is_owned,
+)
 
 SESSIONS = "show configuration forwarding-options analyzer | display set"
 WORKING = "show forwarding-options analyzer"
@@ -57,6 +68,14 @@ class _Found:
 
     def remark(self, kind: RemarkKind, text: str, port: PortName = _NO_PORT) -> None:
         self.remarks.append(Remark(kind, text, self.session.name, port))
+
+
+@dataclass(frozen=True, slots=True)
+class JunosPicture(Picture):
+    """What ``render`` needs beside the sessions."""
+
+    rival: bool = False
+    """Somebody else's commit waits to be confirmed."""
 
 
 class _Junos:
@@ -111,11 +130,11 @@ class _Junos:
         wanted = [SESSIONS, WORKING, LINKS, BOOTED, COMMITS]
         if purpose is Purpose.COUNT and SESSIONS in answers:
             ours = [f.session for f in _configured(answers[SESSIONS]).values()]
-            ports = {s.port for one in ours if one.name.startswith(f"fcn-{site.job}-") for s in one.sources}
+            ports = {s.port for one in ours if is_owned(one.name, site.job) for s in one.sources}
             wanted += [_detail(port) for port in sorted(ports)]
         return [command for command in wanted if command not in answers]
 
-    def parse(self, answers: Answers, site: Site) -> Picture:
+    def parse(self, answers: Answers, site: Site) -> JunosPicture:
         """What is there."""
         found = _configured(answers[SESSIONS])
         states, links = _working(answers[WORKING]), _links(answers[LINKS])
@@ -129,19 +148,23 @@ class _Junos:
                 Remark(RemarkKind.OTHER, "the last commit waits for its confirmation, else the switch goes back")
             )
         confirm = self.words.transaction.confirm if self.words.transaction else ()
-        mine = comment.startswith(f"fcn-{site.job}-")
+        mine = is_candidate(comment, site.job)
         booted = _BOOT.search(answers[BOOTED])
-        return Picture(
+        return JunosPicture(
             sessions=tuple(f.session for f in found.values()),
             remarks=tuple(remarks),
             restart_mark=booted["time"].strip() if booted else "",
             counters=_counters(answers, found),
             unconfirmed=tuple(Line(c.text.replace("{name}", comment), c.then) for c in confirm) if mine else (),
+            rival=trial is not None and not mine,
         )
 
-    def render(self, steps: Sequence[Step], seen: Picture, site: Site) -> Sequence[Block]:
+    def render(self, steps: Sequence[Step], seen: JunosPicture, site: Site) -> Sequence[Block]:
         """One block a step."""
-        del seen, site
+        del site
+        if seen.rival:
+            # Any commit confirms the one before it: theirs would never be taken back.
+            raise Unfit("the last commit, somebody else's, waits for its confirmation, and ours would confirm it")
         return [Block(place, tuple(_lines(step)), name=step.session.name) for place, step in enumerate(steps)]
 
 

@@ -8,7 +8,7 @@ from flowcheck_net.drivers.dialects.access_lists import AccessList, lists_in
 from flowcheck_net.drivers.dialects.base import Answers, ParseError, Picture, Site
 from flowcheck_net.drivers.dialects.text import ERSPAN, directed, expand, lines_of, sources_at
 from flowcheck_net.ids import PortName, SessionName
-from flowcheck_net.intent import Counters, Direction, MirrorSession, MirrorSource, Remark, RemarkKind
+from flowcheck_net.intent import Counters, Direction, MirrorSession, MirrorSource, Remark, RemarkKind, is_owned
 
 CONFIG = "show running-config monitor"
 LISTS = "show running-config aclmgr"
@@ -252,7 +252,7 @@ def _ports(answers: Answers) -> dict[PortName, tuple[str, ...]]:
 
 def _counters(text: str, sessions: Sequence[MirrorSession], site: Site) -> Counters:
     """Packets of the ports that our sessions watch. NX-OS does not count by session."""
-    watched = {s for one in sessions if one.name.startswith(f"fcn-{site.job}-") for s in one.sources}
+    watched = {s for one in sessions if is_owned(one.name, site.job) for s in one.sources}
     counts: dict[MirrorSource, int] = {}
     for port, column, value in _cells(text):
         if column.endswith("Pkts"):
