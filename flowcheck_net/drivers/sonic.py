@@ -7,8 +7,8 @@ never changed. After each, orchagent must have taken it up, and must still run.
 import ipaddress
 import json
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -189,11 +189,22 @@ class SonicDriver:
         self._see_alive(f"{step.kind} {step.session.name}")
 
     def _see_alive(self, after: str) -> None:
-        if not (status := self._link.orchagent()).startswith("RUNNING"):
+        with self._written(after):
+            status = self._link.orchagent()
+        if not status.startswith("RUNNING"):
             text = f"orchagent does not run any more ({status}) after {after}"
             raise StateUnknown(
                 self._switch, text, hint="look into /var/log/syslog; the switch learns no new routes now"
             )
+
+    @contextmanager
+    def _written(self, step: str) -> Iterator[None]:
+        """The patch is in effect: a connection that is lost now leaves more behind than nothing."""
+        try:
+            yield
+        except ConnectError as error:
+            text = error.message.removeprefix(f"{self._switch}: ")
+            raise StateUnknown(self._switch, f"{text}; {step} had been written by then") from error
 
     def _add(self, session: MirrorSession, snapshot: Snapshot, found: Found | None) -> None:
         if found is not None:
@@ -204,7 +215,9 @@ class SonicDriver:
         except PatchRefused as error:
             self._clear(session.name, rows, error)
             raise Refusal(str(error)) from error
-        if not self._link.wait_for(f"{_STATE_OF}{session.name}", self._patience):
+        with self._written(f"create {session.name}"):
+            taken_up = self._link.wait_for(f"{_STATE_OF}{session.name}", self._patience)
+        if not taken_up:
             text = "orchagent did not take it up; its reason is in /var/log/syslog of the switch"
             self._clear(session.name, rows, Refusal(text))
             self._see_alive(f"create {session.name}, which was taken away again")
@@ -244,13 +257,19 @@ class SonicDriver:
         names = self._link.hash_of(COUNTERS, "ACL_COUNTER_RULE_MAP") if rules else {}
         counts = [self._link.hash_of(COUNTERS, f"COUNTERS:{names.get(r, 'none')}") for r in rules]
         each = [c.get("SAI_ACL_COUNTER_ATTR_PACKETS") for c in counts]
-        return sum(int(n) for n in each if n) if each and None not in each else None
+        return _total(each)
 
     def _port_count(self, source: MirrorSource, oid: str) -> int | None:
         row = self._link.hash_of(COUNTERS, f"COUNTERS:{oid}") if oid else {}
         side = "IN" if source.direction is Direction.RX else "OUT"
         parts = [row.get(f"SAI_PORT_STAT_IF_{side}_{kind}_PKTS") for kind in ("UCAST", "NON_UCAST")]
-        return sum(int(p) for p in parts if p) if None not in parts else None
+        return _total(parts)
+
+
+def _total(counts: Sequence[str | None]) -> int | None:
+    """None where one of them is missing or no number (``N/A``), or there is none: unknown is not 0."""
+    numbers = [int(n) for n in counts if n is not None and n.isascii() and n.isdigit()]
+    return sum(numbers) if counts and len(numbers) == len(counts) else None
 
 
 def _polling_seconds(snapshot: Snapshot, ours: Sequence[Found]) -> float:

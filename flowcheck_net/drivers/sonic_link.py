@@ -4,6 +4,7 @@ import json
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from flowcheck_net.drivers.login import Login, NoLogin, find_login
 from flowcheck_net.drivers.sonic_db import APPL, CONFIG, COUNTERS, STATE, Row, Snapshot, tables_from
@@ -99,7 +100,9 @@ class Link:
         if self._run(["tee", name], json.dumps(list(patch))).code:
             raise ConnectError(self._switch, f"the patch cannot be written to {name}")
         ended = self._change(["sudo", "config", "apply-patch", name])
-        self._run(["rm", "-f", name])
+        with suppress(ConnectError):
+            # What became of the patch is known; that the connection is gone tells the next question.
+            self._run(["rm", "-f", name])
         if ended.code or _APPLIED not in ended.output:
             raise PatchRefused(_last_line(ended))
 

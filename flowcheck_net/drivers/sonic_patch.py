@@ -26,13 +26,16 @@ def additions(rows: Rows, snapshot: Snapshot) -> list[Operation]:
 
 
 def removals(keys: Iterable[Key], snapshot: Snapshot) -> list[Operation]:
-    """Removes rows that are there."""
+    """Removes rows that are there; a whole table only as it was read, since somebody may add to it until then."""
     by_table: dict[str, list[str]] = {}
     for table, key in keys:
         by_table.setdefault(table, []).append(key)
     found: list[Operation] = []
     for table, gone in by_table.items():
-        if set(gone) >= snapshot.config.get(table, {}).keys():
+        there = snapshot.config.get(table, {})
+        if set(gone) >= there.keys():
+            rows = {key: _value(row) for key, row in there.items()}
+            found.append({"op": "test", "path": _path(table), "value": rows})
             found.append({"op": "remove", "path": _path(table)})
         else:
             found += [{"op": "remove", "path": _path(table, key)} for key in gone]

@@ -148,7 +148,9 @@ class SonicSwitch:
         try:
             for operation in patch:
                 _operate(after, operation)
-        except KeyError as error:
+        except LookupError as error:
+            if not isinstance(error, KeyError):
+                return _failed(str(error))
             return _failed(f"can't remove a non-existent object {error}")
         if empty := [t for t, rows in after.items() if not rows]:
             return _failed(f"given patch is not valid because it will result in empty tables. Table: {empty[0]}")
@@ -239,13 +241,16 @@ def _matches(rule: Mapping[str, str], pair: tuple[str, str]) -> bool:
 
 
 def _operate(config: dict[str, dict[str, dict[str, object]]], operation: Mapping[str, object]) -> None:
-    """RFC 6902, ``add`` and ``remove`` of tables and rows."""
+    """RFC 6902: ``add``, ``remove`` and ``test`` of tables and rows."""
     parts = [p.replace("~1", "/").replace("~0", "~") for p in str(operation["path"]).split("/")[1:]]
     place: dict[str, object] = config  # type: ignore[assignment]
     for part in parts[:-1]:
         place = place[part]  # type: ignore[assignment]
     if operation["op"] == "add":
         place[parts[-1]] = operation["value"]
+    elif operation["op"] == "test":
+        if place[parts[-1]] != operation["value"]:
+            raise LookupError(f"{operation['path']} is not as it was tested for")
     else:
         del place[parts[-1]]
 

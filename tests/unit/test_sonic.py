@@ -19,7 +19,7 @@ from tests.conformance import bench_sonic
 from tests.conformance.bench import Cannot, create, delete, session
 from tests.conformance.bench_sonic import SonicBench
 from tests.doubles import sonic_yang
-from tests.doubles.sonic_switch import CONFIG, STATE
+from tests.doubles.sonic_switch import CONFIG, COUNTERS, STATE
 from tests.doubles.switches import session as named
 
 SAMPLES = sonic_yang.SAMPLES
@@ -125,7 +125,10 @@ def test_the_patch_of_a_span_session_word_for_word():
     empty = Snapshot({"PORT": {}}, {}, {})
     assert additions(rows, empty) == [{"op": "add", "path": "/MIRROR_SESSION", "value": {"fcn-gpt-0": value}}]
     alone = Snapshot({"MIRROR_SESSION": {"fcn-gpt-0": {}}}, {}, {})
-    assert removals([("MIRROR_SESSION", "fcn-gpt-0")], alone) == [{"op": "remove", "path": "/MIRROR_SESSION"}]
+    assert removals([("MIRROR_SESSION", "fcn-gpt-0")], alone) == [
+        {"op": "test", "path": "/MIRROR_SESSION", "value": {"fcn-gpt-0": {}}},
+        {"op": "remove", "path": "/MIRROR_SESSION"},
+    ]
     two = Snapshot({"MIRROR_SESSION": {"fcn-gpt-0": {}, "other": {}}}, {}, {})
     assert removals([("MIRROR_SESSION", "fcn-gpt-0")], two) == [{"op": "remove", "path": "/MIRROR_SESSION/fcn-gpt-0"}]
 
@@ -278,3 +281,56 @@ def test_names_stay_within_what_the_yang_module_takes():
     assert (
         problems_of(SessionName("fcn-" + "a" * 26 + "-0"), {"type": "SPAN", "dst_port": "CPU"}, sample_snapshot()) == []
     )
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -f", "sonic-db-dump -n STATE_DB -y -k 'MIRROR_SESSION_TABLE|fcn", "supervisorctl"]
+)
+def test_a_connection_lost_after_the_patch_is_an_unknown_state_never_a_refusal(bench: SonicBench, command: str):
+    armed: list[str] = []
+
+    def dies(line: str) -> bool:
+        armed.extend([line] if "apply-patch" in line else [])
+        return bool(armed) and command in line
+
+    bench.box.before = dies
+    try:
+        with bench.open() as driver, pytest.raises(StateUnknown):
+            driver.write(create(session(bench, 0, "0:rx")))
+    finally:
+        bench.box.before = lambda _: False
+    with bench.open() as driver:
+        assert driver.read().owned == (session(bench, 0, "0:rx"),)
+
+
+def test_a_table_that_somebody_added_to_meanwhile_is_not_removed_with_our_last_row(bench: SonicBench):
+    for key in list(bench.switch.redis.keys(CONFIG, "MIRROR_SESSION|*")):
+        bench.switch.redis.set(CONFIG, key, {})
+    theirs = {"type": "SPAN", "src_port": "Ethernet80", "direction": "RX", "dst_port": "Ethernet84"}
+    made = session(bench, 0, "0:rx")
+    with bench.open() as driver:
+        driver.write(create(made))
+
+    def meanwhile(line: str) -> bool:
+        if "apply-patch" in line:
+            bench.switch.put("MIRROR_SESSION|netops", theirs)
+        return False
+
+    bench.box.before = meanwhile
+    try:
+        with bench.open() as driver, pytest.raises(Rejected):
+            driver.write(delete(made))
+    finally:
+        bench.box.before = lambda _: False
+    assert bench.switch.redis.hash(CONFIG, "MIRROR_SESSION|netops") == theirs
+    with bench.open() as driver:
+        driver.write(delete(made))
+    assert bench.switch.redis.hash(CONFIG, "MIRROR_SESSION|netops") == theirs
+
+
+def test_a_counter_that_is_no_number_is_not_known(bench: SonicBench):
+    with bench.open() as driver:
+        driver.write(create(session(bench, 0, "0:rx")))
+        oid = bench.switch.redis.hash(COUNTERS, "COUNTERS_PORT_NAME_MAP")[bench.sources[0]]
+        bench.switch.redis.call(COUNTERS, "HSET", f"COUNTERS:{oid}", "SAI_PORT_STAT_IF_IN_UCAST_PKTS", "N/A")
+        assert driver.counters().ports == {}
