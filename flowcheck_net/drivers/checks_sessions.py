@@ -8,7 +8,7 @@ from flowcheck_net.intent import Capabilities, Counted, Direction, MirrorSession
 
 
 def refuse_impossible(
-    switch: SwitchName, steps: Sequence[Step], there: Sequence[MirrorSession], limits: Capabilities
+    switch: SwitchName, steps: Sequence[Step], there: Sequence[MirrorSession], limits: Capabilities, *, first: int = 1
 ) -> None:
     """Raise Rejected where a step cannot be taken once those before it are.
 
@@ -17,9 +17,10 @@ def refuse_impossible(
         steps: in their order.
         there: every session of the switch, foreign ones included, as they were read.
         limits: of the platform.
+        first: number of the first step, for the message.
     """
     now = list(there)
-    for number, step in enumerate(steps, 1):
+    for number, step in enumerate(steps, first):
         problem = _created(step.session, now, limits) if step.kind is StepKind.CREATE else _deleted(step.session, now)
         if problem:
             raise Rejected(switch, f"step {number} ({step.kind} {step.session.name}): {problem}; nothing was sent")
@@ -27,6 +28,27 @@ def refuse_impossible(
             now.append(step.session)
         else:
             now.remove(step.session)
+
+
+def meddling(ours: MirrorSession, before: Sequence[MirrorSession], now: Sequence[MirrorSession]) -> str:
+    """What others did while a step of ours was carried out by half, so that undoing it might hit them; empty: nothing.
+
+    Args:
+        ours: the step's session.
+        before: every session of the switch before the step.
+        now: every session of the switch as it is.
+    """
+    others = {s for s in before if s.name != ours.name}
+    if strange := sorted({s.name for s in now if s.name != ours.name and s not in others}):
+        return f"{strange[0]} came or changed meanwhile, and may be what was written to"
+    half = next((s for s in now if s.name == ours.name), None)
+    if half is None:
+        return ""
+    if more := sorted(set(half.sources) - set(ours.sources)):
+        return f"{ours.name} watches {more[0].port} {more[0].direction} as well, which is not of our making"
+    if half.destination not in (ours.destination, "", "(none)"):
+        return f"{ours.name} sends to {half.destination}, which is not of our making"
+    return ""
 
 
 def _deleted(session: MirrorSession, now: Sequence[MirrorSession]) -> str:

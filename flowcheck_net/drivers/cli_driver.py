@@ -7,11 +7,22 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
 from flowcheck_net.drivers.checks import refuse_foreign
-from flowcheck_net.drivers.checks_sessions import refuse_impossible
-from flowcheck_net.drivers.dialects.base import Answers, Dialect, Lock, ParseError, Picture, Purpose, Site, Unfit
+from flowcheck_net.drivers.checks_sessions import meddling, refuse_impossible
+from flowcheck_net.drivers.dialects.base import (
+    Answers,
+    Block,
+    Dialect,
+    Lock,
+    ParseError,
+    Picture,
+    Purpose,
+    Site,
+    Unfit,
+)
 from flowcheck_net.drivers.dialects.catalogue import dialect_of
 from flowcheck_net.drivers.login import Login, NoLogin, find_login
 from flowcheck_net.drivers.ssh_change import Change, Conversation, Doubt, Refused
@@ -162,29 +173,62 @@ class CliDriver(ABC):
         raise ParseError(f"the dialect {self._dialect.name} asks without end")
 
     def _carry_out(self, steps: Sequence[Step], picture: Picture) -> None:
-        shell, words = self._live(), self._dialect.words
-        try:
-            blocks = self._dialect.render(steps, picture, self._site)
-        except Unfit as error:
-            raise Rejected(self._switch, f"{error}; nothing was sent") from error
-        change = Change(shell, words, f"fcn-{self._job}-{secrets.token_hex(4)}", self._where.confirm)
+        blocks = self._render(steps, picture)
+        change = self._change(steps, picture)
         if picture.stale:
             self._ask(lambda: change.run(picture.stale))
+        if self._dialect.words.transaction is not None:
+            self._send(change, blocks, 0)
+        else:
+            for done, step in enumerate(steps):
+                self._send_one(step, done, picture)
+        self._save(change)
+
+    def _send_one(self, step: Step, done: int, picture: Picture) -> None:
+        """Where each line is in effect at once, what others did since the step before is looked at before the next."""
+        try:
+            now = self._look(Purpose.WRITE, [step]) if done else picture
+            refuse_impossible(self._switch, [step], now.sessions, self._limits, first=done + 1)
+            blocks = [replace(block, step=done) for block in self._render([step], now)]
+        except (ConnectError, Rejected) as error:
+            if not done:
+                raise
+            raise PartialWrite(self._switch, error.message.removeprefix(f"{self._switch}: "), done=done) from error
+        self._send(self._change([step], now), blocks, done)
+
+    def _render(self, steps: Sequence[Step], picture: Picture) -> Sequence[Block]:
+        try:
+            return self._dialect.render(steps, picture, self._site)
+        except Unfit as error:
+            raise Rejected(self._switch, f"{error}; nothing was sent") from error
+
+    def _change(self, steps: Sequence[Step], before: Picture) -> Change:
+        def rivals() -> str:
+            try:
+                now = self._look(Purpose.WRITE, steps)
+            except ConnectError as error:
+                raise Doubt(error.message) from error
+            return meddling(steps[0].session, before.sessions, now.sessions)
+
+        name = f"fcn-{self._job}-{secrets.token_hex(4)}"
+        return Change(self._live(), self._dialect.words, name, self._where.confirm, rivals)
+
+    def _send(self, change: Change, blocks: Sequence[Block], done: int) -> None:
+        """Send blocks; so many steps before them are in effect."""
         try:
             change.carry_out(blocks)
         except Refused as error:
-            self._refuse(error)
+            self._refuse(error, max(done, error.done))
         except Doubt as error:
             self._hang_up()
             raise StateUnknown(self._switch, self._login.without_secrets(str(error))) from error
-        self._save(change)
 
-    def _refuse(self, error: Refused) -> None:
+    def _refuse(self, error: Refused, done: int) -> None:
         text = self._login.without_secrets(str(error))
         if error.lost:
             self._hang_up()
-        if error.done:
-            raise PartialWrite(self._switch, text, done=error.done, hint=error.hint) from error
+        if done:
+            raise PartialWrite(self._switch, text, done=done, hint=error.hint) from error
         raise Rejected(self._switch, text, hint=error.hint) from error
 
     def _save(self, change: Change) -> None:
@@ -194,7 +238,8 @@ class CliDriver(ABC):
             change.run(self._dialect.words.save)
         except (LineRejected, Confused, Lost) as error:
             self._hang_up()
-            raise StateUnknown(self._switch, f"written, but not saved for a restart: {error}") from error
+            text = f"written, but not saved for a restart: {self._login.without_secrets(str(error))}"
+            raise StateUnknown(self._switch, text) from error
 
     def _take_effect(self) -> None:
         """Confirm what an earlier write of ours committed on trial and was cut off from confirming."""

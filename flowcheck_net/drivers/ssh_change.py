@@ -5,7 +5,7 @@ be said for certain, it is not said.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flowcheck_net.drivers.dialects.base import Block, Line, Transaction, Words
@@ -66,8 +66,12 @@ class Doubt(Exception):
 class Change:
     """One write over one shell, which is in the exec mode before and after."""
 
-    def __init__(self, shell: Conversation, words: Words, name: str, minutes: int) -> None:
+    def __init__(
+        self, shell: Conversation, words: Words, name: str, minutes: int, rivals: Callable[[], str] = str
+    ) -> None:
+        """``rivals`` says, in the exec mode, what others did meanwhile that undoing might destroy; empty: nothing."""
         self._shell = shell
+        self._rivals = rivals
         self._words = words
         self._values = {"{name}": name, "{minutes}": str(minutes), "{mm}": f"{minutes:02}"}
 
@@ -116,10 +120,14 @@ class Change:
             # Without its commit a candidate does nothing; the next write clears it away.
             raise Refused(f"connection lost before the commit, nothing is in effect: {error}", 0, lost=True) from error
         try:
-            for line in words.commit[effective:]:
-                self._send(line)
+            self._send(words.commit[effective])
         except LineRejected as error:
             self._abort(words, error)
+        try:
+            for line in words.commit[effective + 1 :]:
+                self._send(line)
+        except LineRejected as error:
+            raise Doubt(f"committed, and then: {error}") from error
         if words.timed:
             self._confirm(words)
 
@@ -174,6 +182,8 @@ class Change:
         step = sent[-1].step
         try:
             self._back()
+            if text := self._rivals():
+                raise Doubt(f"{_place(sent[-1])}: {cause}; it was not undone, since {text}")
             for line in self._words.configure:
                 self._send(line)
             for block in reversed([b for b in sent if b.step == step]):

@@ -1,16 +1,21 @@
 """Other operators and other jobs on the same switch: what is theirs stays, whatever it looks like. The boxes play."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from flowcheck_net.errors import Rejected
+from flowcheck_net.errors import PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import is_candidate, is_owned
 from tests.conformance.bench import create, session
+from tests.conformance.bench_numbered import ComwareBench
 from tests.conformance.bench_ssh import EosBench, JunosBench, NxosBench, SshBench, boxed
+from tests.doubles.comware_box import ComwareBox
 from tests.doubles.eos_box import EosBox
 from tests.doubles.junos_box import JunosBox
+from tests.doubles.nxos_box import Monitor, NxosBox
+from tests.doubles.ssh_box import Fault, Planned, Session
 
 
 @pytest.fixture
@@ -84,3 +89,96 @@ def test_junos_never_confirms_the_trial_of_somebody_else(junos: SshBench, commen
         with pytest.raises(Rejected, match="ours would confirm it"):
             driver.write(create(session(junos, 0, "0:rx")))
     assert box.commits == before
+
+
+def at(bench: SshBench, pattern: str, act: Callable[[], str | None]) -> None:
+    """Just before the first line that matches somebody does something; where a text comes back, it is the answer."""
+    login = bench.box.platform.login
+    struck: list[str] = []
+
+    def watched() -> Session:
+        made = login()
+        do = made.do
+
+        def first(line: str) -> str:
+            if not struck and re.search(pattern, line):
+                struck.append(line)
+                if (answer := act()) is not None:
+                    return answer
+            return do(line)
+
+        made.do = first  # type: ignore[method-assign]
+        return made
+
+    bench.box.platform.login = watched  # type: ignore[method-assign]
+
+
+THEIRS = Monitor("erspan-source", "netops urgent", {"Ethernet1/5": "both"}, address="10.1.1.1", shut=False)
+
+
+def test_a_session_that_came_in_our_number_survives_the_line_that_it_makes_fail(nxos: SshBench):
+    """Undoing would be ``no monitor session 1``."""
+    box = nxos.box.platform
+    assert isinstance(box, NxosBox)
+
+    def theirs() -> str:
+        box.monitors[1] = THEIRS
+        return "ERROR: Session 1 exists with another type"
+
+    at(nxos, "^monitor session 1 ; description", theirs)
+    with nxos.open() as driver, pytest.raises(StateUnknown, match="session-1 came or changed meanwhile"):
+        driver.write(create(session(nxos, 0, "0:rx")))
+    assert box.monitors[1] == THEIRS
+
+
+def test_numbers_are_looked_for_anew_before_each_step(nxos: SshBench):
+    box = nxos.box.platform
+    assert isinstance(box, NxosBox)
+    del box.monitors[7]
+    at(nxos, "^no shut$", lambda: box.monitors.__setitem__(3, THEIRS))
+    with nxos.open() as driver:
+        driver.write(create(session(nxos, 0, "0:rx"), session(nxos, 1, "1:rx", to=1)))
+    assert box.monitors[3] == THEIRS
+    assert {n: m.description.split(" ")[0] for n, m in box.monitors.items()} == {
+        1: "fcn-gpt-0",
+        2: "fcn-bert-0",
+        3: "netops",
+        4: "fcn-gpt-1",
+    }
+
+
+def test_what_comes_in_the_way_of_a_later_step_stops_there_and_says_what_is_done(nxos: SshBench):
+    box = nxos.box.platform
+    assert isinstance(box, NxosBox)
+    full = {n: Monitor(description="x", sources={"Ethernet1/8": "tx"}, shut=False) for n in range(10, 20)}
+    at(nxos, "^no shut$", lambda: box.monitors.update(full))
+    with nxos.open() as driver, pytest.raises(PartialWrite, match="which is all that platform") as caught:
+        driver.write(create(session(nxos, 0, "0:rx"), session(nxos, 1, "1:rx", to=1)))
+    assert caught.value.done == 1
+    assert box.monitors.items() >= full.items()
+
+
+def test_a_group_that_came_in_our_number_survives_the_undoing(tmp_path: Path):
+    """``mirroring-group 2 local`` changes nothing of a local group 2 that is there."""
+    with boxed(ComwareBench, tmp_path) as bench:
+        box = bench.box.platform
+        assert isinstance(box, ComwareBox)
+        port = "Ten-GigabitEthernet1/0/{}".format
+        at(
+            bench,
+            "^mirroring-group 2 local",
+            lambda: box.configure(
+                f"interface {port(33)}",
+                "undo stp enable",
+                "quit",
+                "mirroring-group 2 local",
+                f"mirroring-group 2 mirroring-port {port(6)} both",
+                f"mirroring-group 2 monitor-port {port(33)}",
+            ),
+        )
+        bench.box.faults.append(
+            Planned(Fault.REJECT, f"monitor-port {port(31)}", text=" It has a monitor port already.")
+        )
+        with bench.open() as driver, pytest.raises(StateUnknown, match="came or changed meanwhile"):
+            driver.write(create(session(bench, 0, "0:rx")))
+        assert port(6) in box.groups[2].sources
