@@ -8,13 +8,14 @@ import pytest
 
 from flowcheck_net.errors import PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import is_candidate, is_owned
-from tests.conformance.bench import create, session
-from tests.conformance.bench_numbered import ComwareBench
+from tests.conformance.bench import create, delete, session
+from tests.conformance.bench_numbered import ComwareBench, Os10Bench
 from tests.conformance.bench_ssh import EosBench, JunosBench, NxosBench, SshBench, boxed
 from tests.doubles.comware_box import ComwareBox
 from tests.doubles.eos_box import EosBox
 from tests.doubles.junos_box import JunosBox
 from tests.doubles.nxos_box import Monitor, NxosBox
+from tests.doubles.os10_box import Os10Box
 from tests.doubles.ssh_box import Fault, Planned, Session
 
 
@@ -182,3 +183,53 @@ def test_a_group_that_came_in_our_number_survives_the_undoing(tmp_path: Path):
         with bench.open() as driver, pytest.raises(StateUnknown, match="came or changed meanwhile"):
             driver.write(create(session(bench, 0, "0:rx")))
         assert port(6) in box.groups[2].sources
+
+
+@pytest.mark.parametrize("platform", ["eos", "nxos"])
+def test_a_stray_access_list_of_our_name_is_not_filled_up(platform: str, eos: SshBench, nxos: SshBench):
+    """Its own entries would be mirrored as well."""
+    bench = {"eos": eos, "nxos": nxos}[platform]
+    box = bench.box.platform
+    assert isinstance(box, EosBox | NxosBox)
+    lists = box.running.lists if isinstance(box, EosBox) else box.lists
+    lists["ip access-list fcn-gpt-0"] = ["1000 permit ip any any"]
+    with bench.open() as driver, pytest.raises(Rejected, match="an access list fcn-gpt-0 is there already"):
+        driver.write(create(session(bench, 0, "0:rx", filters=[("10.0.0.1", "10.0.0.2")])))
+    assert lists == {"ip access-list fcn-gpt-0": ["1000 permit ip any any"]}
+
+
+def test_a_port_that_others_send_to_by_now_is_not_set_back_nxos(nxos: SshBench):
+    box = nxos.box.platform
+    assert isinstance(box, NxosBox)
+    with nxos.open() as driver:
+        driver.write(create(session(nxos, 0, "0:rx")))
+    box.ports["Ethernet1/32"].append("switchport monitor")
+    box.monitors[1].destination = "Ethernet1/32"
+    box.monitors[9] = Monitor("local", "netops", {"Ethernet1/5": "rx"}, "Ethernet1/31", shut=False)
+    with nxos.open() as driver:
+        driver.write(delete(*driver.read().owned))
+    assert 1 not in box.monitors
+    assert box.ports["Ethernet1/31"] == ["switchport", "switchport monitor"]
+
+
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_destination_that_was_moved_is_not_put_into_our_vlan_os10(tmp_path: Path, lent: bool):
+    with boxed(Os10Bench, tmp_path) as bench:
+        box = bench.box.platform
+        assert isinstance(box, Os10Box)
+        theirs, ours = "ethernet1/1/32", "ethernet1/1/31"
+        before = {port: list(lines) for port, lines in box.ports.items()}
+        with bench.open() as driver:
+            driver.write(create(session(bench, 0, "0:rx")))
+        moved = box.ports[theirs] = ["no switchport", "ip address 10.0.0.1/31"]
+        moved = list(moved)
+        box.monitors[2].destination = theirs
+        if lent:
+            box.configure(
+                "monitor session 9", "source interface ethernet1/1/5", f"destination interface {ours}", "exit"
+            )
+        with bench.open() as driver:
+            driver.write(delete(*driver.read().owned))
+        assert box.ports[theirs] == moved
+        assert ("switchport access vlan 1" in box.ports[ours]) is not lent
+        assert lent or box.ports[ours] == before[ours]

@@ -2,12 +2,12 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck_net.drivers.dialects.base import Unfit
 from flowcheck_net.ids import Address, SessionName
-from flowcheck_net.intent import FlowFilter, MirrorSession
+from flowcheck_net.intent import FlowFilter, MirrorSession, Step, StepKind
 
 ROCE_PORT = 4791
 _NAMED = re.compile(r"(?P<family>ip|ipv6) access-list (?:standard )?(?P<name>\S+)")
@@ -73,6 +73,22 @@ def entries_for(filters: Sequence[FlowFilter]) -> tuple[str, ...]:
 def list_name(name: SessionName) -> str:
     """An access list of ours bears the name of its session."""
     return str(name)
+
+
+def refuse_strays(steps: Sequence[Step], there: Container[str]) -> None:
+    """Raise Unfit where a list of a new session's name is there already: what it permits would be copied too.
+
+    Args:
+        steps: of one write.
+        there: names of all lists of the switch.
+    """
+    gone = set[str]()
+    for step in steps:
+        name = list_name(step.session.name)
+        if step.kind is StepKind.DELETE:
+            gone.add(name)
+        elif step.session.filters and name in there and name not in gone:
+            raise Unfit(f"an access list {name} is there already, and no session has it: remove it by hand")
 
 
 def _denies_all(entry: str) -> bool:

@@ -6,7 +6,7 @@ notes on mirroring to GRE tunnels and on filtered mirroring; `show configuration
 
 from collections.abc import Iterator, Sequence
 
-from flowcheck_net.drivers.dialects.access_lists import entries_for, family_of, list_name
+from flowcheck_net.drivers.dialects.access_lists import entries_for, family_of, list_name, refuse_strays
 from flowcheck_net.drivers.dialects.base import Answers, Block, Line, Mode, Purpose, Site, Transaction, Unfit, Words
 from flowcheck_net.drivers.dialects.eos_read import (
     COUNTERS,
@@ -70,6 +70,7 @@ class _Eos:
         """One block a step."""
         if seen.rival:
             raise Unfit(f"the commit of somebody else's configuration session {seen.rival} waits for its confirmation")
+        refuse_strays(steps, {name for _, name in seen.lists})
         return [
             Block(place, tuple(_lines(step, seen, site)), name=step.session.name) for place, step in enumerate(steps)
         ]

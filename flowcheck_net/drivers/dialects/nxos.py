@@ -8,7 +8,7 @@ Sources: Cisco's Nexus 9000 guides on SPAN, ERSPAN and IP access lists; batfish'
 
 from collections.abc import Iterator, Sequence
 
-from flowcheck_net.drivers.dialects.access_lists import entries_for, family_of, list_name
+from flowcheck_net.drivers.dialects.access_lists import entries_for, family_of, list_name, refuse_strays
 from flowcheck_net.drivers.dialects.base import Answers, Block, Line, Mode, Purpose, Site, Unfit, Words
 from flowcheck_net.drivers.dialects.nxos_read import (
     CONFIG,
@@ -75,6 +75,7 @@ class _Nxos:
 
     def render(self, steps: Sequence[Step], seen: NxosPicture, site: Site) -> Sequence[Block]:
         """Several blocks a step: the name comes first and goes last, so that what is half done is known as ours."""
+        refuse_strays(steps, seen.lists)
         taken = set(seen.numbers.values()) | set(seen.others)
         ports = {port: list(lines) for port, lines in seen.ports.items()}
         blocks: list[Block] = []
@@ -189,7 +190,9 @@ def _delete(place: int, session: MirrorSession, number: int, flags: str, seen: N
         loosen += [Line(f"no destination interface {session.destination}")] if flags and session.destination else []
         loosen += [Line(f"no filter access-group {list_name(session.name)}")] if session.filters else []
         yield Block(place, (*loosen, Line("exit", then=_ROOT)), again, f"monitor session {number}")
-    if flags:
+    # What somebody else's copies leave by now stays as it is.
+    lent = any(s.destination == port and s.name != session.name for s in seen.sessions)
+    if flags and not lent:
         block = _port_block(place, port, flags)
         yield Block(place, block.undo, block.lines, block.name)
     for family in seen.lists.get(session.name, ()):

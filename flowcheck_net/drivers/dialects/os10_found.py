@@ -10,9 +10,10 @@ from flowcheck_net.ids import PortName, SessionName
 from flowcheck_net.intent import Direction, FlowFilter, MirrorSession, MirrorSource, Remark, RemarkKind, is_owned
 
 NOWHERE = PortName("(none)")
+_NO_PORT = PortName("")
 GROUPS = {4: "ip access-group", 6: "ipv6 access-group"}
 LISTS = {4: "ip access-list", 6: "ipv6 access-list"}
-_MARK = re.compile(r"(?P<name>fcn-\S+)(?: was access (?P<vlan>[0-9]+))?")
+_MARK = re.compile(r"(?P<name>fcn-\S+)(?: was access (?P<vlan>[0-9]+) at (?P<port>\S+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,12 @@ class Mark:
 
     name: SessionName
     vlan: str = ""
-    """The access VLAN that the destination had before we took it out of switching; empty: it had none."""
+    """The access VLAN that a port had before we took it out of switching; empty: none was."""
+    port: PortName = _NO_PORT
+    """That port, which is not the destination any more where somebody has moved that."""
 
     def __str__(self) -> str:
-        return f'"{self.name} was access {self.vlan}"' if self.vlan else self.name
+        return f'"{self.name} was access {self.vlan} at {self.port}"' if self.vlan else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def find(configuration: Configuration) -> Found:
     marks = {}
     for number, session in configuration.sessions.items():
         if match := _MARK.fullmatch(session.description):
-            marks[number] = Mark(SessionName(match["name"]), match["vlan"] or "")
+            marks[number] = Mark(SessionName(match["name"]), match["vlan"] or "", PortName(match["port"] or ""))
     claims = Counter(mark.name for mark in marks.values())
     return Found(configuration, {number: mark for number, mark in marks.items() if claims[mark.name] == 1})
 

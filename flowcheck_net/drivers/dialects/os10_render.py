@@ -66,9 +66,10 @@ def _create(
         raise Unfit(f"no monitor session from {ids[0]} to {ids[1]} is free for {session.name}")
     local = not session.destination.startswith(ERSPAN)
     vlan = _access_vlan(session, found.configuration.ports[session.destination]) if local else ""
-    made = _Made(session, number, Mark(session.name, vlan), origin)
+    prepared = session.destination if vlan else PortName("")
+    made = _Made(session, number, Mark(session.name, vlan, prepared), origin)
     applied = tuple((v, port) for v in made.versions for port in dict.fromkeys(s.port for s in session.sources))
-    there = _There(session.name, number, session.destination, vlan, tuple(made.versions), applied)
+    there = _There(session.name, number, session.destination, vlan, prepared, tuple(made.versions), applied)
     return list(_making(made)), list(_unmaking(there)), _after_create(made, found)
 
 
@@ -82,8 +83,11 @@ def _delete(session: MirrorSession, found: Found, origin: str) -> tuple[list[Lin
     # As it stands, not as it should be: of a session cut in half there is less.
     lists = found.lists_of(session.name)
     applied = [(v, port) for v in lists for port in found.applied(session.name, v)]
-    to = found.configuration.sessions[number].destination
-    there = _There(session.name, number, to, mark.vlan, tuple(lists), tuple(applied))
+    sessions = found.configuration.sessions
+    # What somebody else's copies leave by now stays as it is.
+    lent = any(s.destination == mark.port for n, s in sessions.items() if n != number)
+    to, vlan = sessions[number].destination, "" if lent else mark.vlan
+    there = _There(session.name, number, to, vlan, mark.port, tuple(lists), tuple(applied))
     return list(_unmaking(there)), undo, _after_delete(there, found)
 
 
@@ -134,7 +138,7 @@ def _making(made: _Made) -> Iterator[Line]:
     for v in made.versions:
         yield from _inside(f"{LISTS[v]} {session.name}", *_rules(made, v))
     if made.mark.vlan:
-        yield from _inside(f"interface {to}", "no switchport")
+        yield from _inside(f"interface {made.mark.port}", "no switchport")
     target = f"source-ip {made.origin} destination-ip {to.removeprefix(ERSPAN)}"
     yield from _inside(
         made.head,
@@ -166,6 +170,8 @@ class _There:
     number: int
     destination: str
     vlan: str
+    prepared: PortName
+    """The port that had the VLAN."""
     lists: tuple[int, ...]
     applied: tuple[tuple[int, PortName], ...]
 
@@ -181,9 +187,9 @@ def _unmaking(there: _There) -> Iterator[Line]:
         yield from _inside(f"interface {port}", f"no {GROUPS[v]} {there.name} in")
     for v in there.lists:
         yield Line(f"no {LISTS[v]} {there.name}")
-    if local and there.vlan:
+    if there.vlan:
         yield from _inside(
-            f"interface {there.destination}", "switchport mode access", f"switchport access vlan {there.vlan}"
+            f"interface {there.prepared}", "switchport mode access", f"switchport access vlan {there.vlan}"
         )
     yield Line(f"no {head}")
 
@@ -202,7 +208,7 @@ def _after_create(made: _Made, found: Found) -> Found:
     there = Session(made.number, kind, text, session.sources, to, bool(session.filters), True, ())
     ports = dict(c.ports)
     if made.mark.vlan:
-        ports[PortName(to)] = tuple(line for line in ports[PortName(to)] if not line.startswith("switchport"))
+        ports[made.mark.port] = tuple(line for line in ports[made.mark.port] if not line.startswith("switchport"))
     lists = dict(c.lists)
     for v in made.versions:
         lists[v, session.name] = Rules({p: made.number for p in session.filters if version(p) == v}, True, ())
@@ -215,8 +221,8 @@ def _after_delete(there: _There, found: Found) -> Found:
     c = found.configuration
     gone = {f"{GROUPS[v]} {there.name} in" for v in GROUPS}
     ports = {port: tuple(line for line in lines if line not in gone) for port, lines in c.ports.items()}
-    if there.vlan and (to := PortName(there.destination)) in ports:
-        ports[to] = (*ports[to], f"switchport access vlan {there.vlan}")
+    if there.vlan and there.prepared in ports:
+        ports[there.prepared] = (*ports[there.prepared], f"switchport access vlan {there.vlan}")
     lists = {key: rules for key, rules in c.lists.items() if key[1] != there.name}
     sessions = {number: session for number, session in c.sessions.items() if number != there.number}
     return find(Configuration(sessions, lists, ports))
