@@ -6,6 +6,9 @@ from flowcheck_net.errors import Rejected
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Capabilities, Counted, Direction, MirrorSession, SessionLimit, Step, StepKind
 
+_NOWHERE = ("", "(none)")
+"""Destinations of sessions that have none."""
+
 
 def refuse_impossible(
     switch: SwitchName, steps: Sequence[Step], there: Sequence[MirrorSession], limits: Capabilities, *, first: int = 1
@@ -39,14 +42,16 @@ def meddling(ours: MirrorSession, before: Sequence[MirrorSession], now: Sequence
         now: every session of the switch as it is.
     """
     others = {s for s in before if s.name != ours.name}
-    if strange := sorted({s.name for s in now if s.name != ours.name and s not in others}):
+    # An empty one without a name is what our own first line leaves where the name is rejected.
+    fresh = (s for s in now if s.name != ours.name and s not in others)
+    if strange := sorted({s.name for s in fresh if s.sources or s.destination not in _NOWHERE}):
         return f"{strange[0]} came or changed meanwhile, and may be what was written to"
     half = next((s for s in now if s.name == ours.name), None)
     if half is None:
         return ""
     if more := sorted(set(half.sources) - set(ours.sources)):
         return f"{ours.name} watches {more[0].port} {more[0].direction} as well, which is not of our making"
-    if half.destination not in (ours.destination, "", "(none)"):
+    if half.destination not in (ours.destination, *_NOWHERE):
         return f"{ours.name} sends to {half.destination}, which is not of our making"
     return ""
 
