@@ -22,9 +22,9 @@ void fck_look_ahead(
 			continue;
 		ahead[i].flow = fck_flow_guess(table, ahead[i].hash);
 		if (ahead[i].flow != NULL)
-			fck_flow_fetch(ahead[i].flow, ahead[i].middle);
+			fck_flow_fetch(ahead[i].flow, ahead[i].middle, ahead[i].plain.psn);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		if (ahead[i].flow != NULL)
-			fck_flow_fetch_places(ahead[i].flow, ahead[i].middle);
+		if (ahead[i].flow != NULL && !ahead[i].middle)
+			fck_flow_fetch_places(ahead[i].flow);
 }

@@ -133,7 +133,7 @@ static int count_packet(
 		flow->truncated += packet->truncated;
 		fck_flow_go_on(flow, packet->length, time_ns, packet->icrc, packet->has_icrc);
 	} else {
-		rc = fck_flow_packet(&core->table, flow, packet, time_ns, core->config.duplicate_window_ns);
+		rc = fck_flow_packet(flow, packet, time_ns, core->config.duplicate_window_ns);
 	}
 	if (rc != 0 || core->tracker == NULL || !packet->info.request)
 		return rc;

@@ -86,7 +86,6 @@ void fck_flow_table_free(struct fck_flow_table *table)
 	free(table->flows);
 	free(table->slots);
 	fck_slab_free(&table->states);
-	fck_slab_free(&table->recents);
 }
 
 // PSNs that a read of `length` bytes uses: one for each response packet.
@@ -195,9 +194,7 @@ static int add_request(
 	return fck_pieces_add(&flow->pieces, &flow->sequence.seen, sighting.position, time, mtu, packet);
 }
 
-int fck_flow_packet(
-	struct fck_flow_table *table, struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window
-)
+int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window)
 {
 	int rc;
 
@@ -205,10 +202,7 @@ int fck_flow_packet(
 	flow->truncated += packet->truncated;
 	if (!packet->info.request)
 		return 0;
-	if (flow->sequence.recent == NULL)
-		flow->sequence.recent = fck_slab_take(&table->recents, FCK_RECENT * sizeof(*flow->sequence.recent));
-	if (flow->sequence.recent == NULL)
-		return -ENOMEM;
+	flow->sequence.recent = flow->recents;
 	fck_flow_settle(flow);
 	rc = add_request(flow, packet, time, window);
 	if (rc == 0)

@@ -31,7 +31,7 @@ struct fck_results {
 struct fck_tracker;
 struct fck_track_state;
 
-// The first two cache lines are all that a packet which goes on touches, but for its place in `sequence.recent`.
+// The first two cache lines are all that a packet which goes on touches, but for its place in `recents`.
 struct fck_flow_state {
 	struct fck_key key;
 	uint32_t hash;
@@ -47,6 +47,7 @@ struct fck_flow_state {
 	const struct fck_tracker *tracker; // the one that was asked for `track`
 	struct fck_track_state *track;     // NULL: not followed
 	uint64_t tracks_asked;             // of the tracker's tracks when it was
+	_Alignas(sizeof(struct fck_recent)) struct fck_recent recents[FCK_RECENT]; // where `sequence.recent` points to
 };
 
 _Static_assert(
@@ -67,8 +68,7 @@ struct fck_flow_table {
 	uint64_t count;
 	uint64_t room;
 	struct fck_flow_state *latest;
-	struct fck_slab states;  // where flows lie
-	struct fck_slab recents; // and what each saw not long ago
+	struct fck_slab states; // where flows lie
 };
 
 static inline bool fck_same_address(const uint8_t *a, const uint8_t *b)
@@ -162,24 +162,19 @@ static inline struct fck_flow_state *fck_flow_guess(const struct fck_flow_table 
 	return table->slots[at].flow;
 }
 
-// Asks for the memory that the flow's next packet will touch. What lies behind pointers: a moment later.
-static inline void fck_flow_fetch(const struct fck_flow_state *flow, bool middle)
+// Asks for the memory that a packet of this PSN will touch. What lies behind pointers: a moment later.
+static inline void fck_flow_fetch(const struct fck_flow_state *flow, bool middle, uint32_t psn)
 {
 	const char *lines = (const char *)flow;
 
+	__builtin_prefetch(&flow->recents[psn & (FCK_RECENT - 1)], 1); // that of its position, which ends in the same bits
 	for (size_t line = 0; line < (middle ? 2 : 4); line++)
 		__builtin_prefetch(lines + line * FCK_CACHE_LINE, 1);
 }
 
-static inline void fck_flow_fetch_places(const struct fck_flow_state *flow, bool middle)
+static inline void fck_flow_fetch_places(const struct fck_flow_state *flow)
 {
-	if (flow->sequence.recent != NULL) {
-		const struct fck_recent *slot = fck_recent_slot(&flow->sequence, flow->sequence.highest + 1);
-
-		__builtin_prefetch(slot, 1);
-		__builtin_prefetch((const char *)(slot + 1) - 1, 1); // it may lie in two lines
-	}
-	if (middle || flow->pieces.count == 0)
+	if (flow->pieces.count == 0)
 		return;
 	__builtin_prefetch(&flow->pieces.items[flow->pieces.count - 1], 1);
 	__builtin_prefetch(&flow->pieces.items[flow->pieces.count], 1);
@@ -193,10 +188,8 @@ void fck_flow_table_free(struct fck_flow_table *table);
 struct fck_flow_state *fck_flow_find(struct fck_flow_table *table, const struct fck_key *key, uint32_t hash);
 // `key` must not be in the table. NULL: no memory.
 struct fck_flow_state *fck_flow_make(struct fck_flow_table *table, const struct fck_key *key, uint32_t hash);
-// Counts one packet of a flow of the table. -ENOMEM.
-int fck_flow_packet(
-	struct fck_flow_table *table, struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window
-);
+// Counts one packet. -ENOMEM.
+int fck_flow_packet(struct fck_flow_state *flow, const struct fck_packet *packet, uint64_t time, uint64_t window);
 
 // The message that the piece at index `at` is, of which `packets` were seen.
 struct fck_message fck_message_of(const struct fck_flow_state *flow, uint64_t at, uint64_t packets);

@@ -207,11 +207,17 @@ static bool like_mirror(const struct fck_sequence *sequence, const struct fck_si
 {
 	const struct fck_recent *before = fck_recent_slot(sequence, sighting->position);
 
-	if (before->position != sighting->position)
+	if ((before->mark | FCK_MARK_ICRC) != fck_mark(sighting->position, true))
 		return false;
-	if (before->has_icrc && sighting->has_icrc && before->icrc != sighting->icrc)
+	if ((before->mark & FCK_MARK_ICRC) != 0 && sighting->has_icrc && before->icrc != sighting->icrc)
 		return false;
 	return within(sighting->time, before->time, window);
+}
+
+// Of a lower position, or of none.
+static bool is_older(uint32_t mark, uint32_t than)
+{
+	return (mark & FCK_MARK_USED) == 0 || (int32_t)((mark & FCK_MARK_LAP) - (than & FCK_MARK_LAP)) < 0;
 }
 
 static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *sighting, uint64_t window)
@@ -243,15 +249,13 @@ static int add_behind(struct fck_sequence *sequence, const struct fck_sighting *
 		return rc;
 	if (sighting->position + sighting->span - 1 > sequence->highest)
 		sequence->highest = sighting->position + sighting->span - 1;
-	if (fck_recent_slot(sequence, sighting->position)->position < sighting->position)
+	if (is_older(fck_recent_slot(sequence, sighting->position)->mark, fck_mark(sighting->position, false)))
 		fck_remember(sequence, sighting);
 	return 1;
 }
 
 static void start(struct fck_sequence *sequence, const struct fck_sighting *sighting)
 {
-	for (int i = 0; i < FCK_RECENT; i++)
-		sequence->recent[i] = (struct fck_recent){.position = INT64_MIN};
 	sequence->highest = sighting->position - 1;
 	sequence->tally.series = INT64_MIN;
 }

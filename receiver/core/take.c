@@ -47,11 +47,20 @@ static void tidy(struct fck_flow_state *flow)
 	pieces->taken = 0;
 }
 
+// Is all but the message under way at the front looked at? That one is not finished, and its short way stays open.
+static bool only_front_left(const struct fck_flow_state *flow)
+{
+	return flow->front.opcode != FCK_NO_FRONT && flow->sequence.highest < flow->front.until &&
+	       flow->pieces.settled + 1 >= flow->pieces.count;
+}
+
 uint64_t fck_messages_take(struct fck_flow_state *flow, struct fck_message *out, uint64_t room)
 {
 	struct fck_pieces *pieces = &flow->pieces;
 	uint64_t count = 0, near = 0;
 
+	if (only_front_left(flow))
+		return 0;
 	fck_flow_settle(flow);
 	for (; pieces->settled < pieces->count; pieces->settled++) {
 		struct fck_piece *piece = &pieces->items[pieces->settled];

@@ -186,6 +186,30 @@ TEST(test_other_icrc_is_no_mirror_duplicate)
 	fck_free(feeder.core);
 }
 
+// Of the latest 64 positions one knows what they were. `last` is the front when position 10 comes again. No ICRC tells packets apart.
+static struct fck_flow repeat_behind(struct feeder *feeder, uint32_t last)
+{
+	for (uint32_t number = 10; number <= last + 2; number++) {
+		uint32_t psn = number <= last ? number : number == last + 1 ? 10 : last + 1;
+		struct wish wish = {.opcode = OP_WRITE_ONLY, .psn = psn, .payload = 100, .reth_length = 100};
+
+		core_feed(feeder->core, feeder->now += feeder->step, &wish);
+	}
+	return core_flow(feeder->core);
+}
+
+TEST(test_mirror_duplicate_of_long_ago)
+{
+	struct feeder near = feeder_make(), far = feeder_make();
+	struct fck_flow flow = repeat_behind(&near, 10 + 63);
+
+	assert_tally(&flow, 0, 1, 0);
+	flow = repeat_behind(&far, 10 + 64); // has taken its place
+	assert_tally(&flow, 1, 0, 0);
+	fck_free(near.core);
+	fck_free(far.core);
+}
+
 // A run is a mirror's only if every packet of it is.
 TEST(test_rewind_after_a_duplicate)
 {
@@ -279,6 +303,7 @@ int main(void)
 		cmocka_unit_test(test_double_mirroring_with_delay),
 		cmocka_unit_test(test_triple_mirroring),
 		cmocka_unit_test(test_other_icrc_is_no_mirror_duplicate),
+		cmocka_unit_test(test_mirror_duplicate_of_long_ago),
 		cmocka_unit_test(test_rewind_after_a_duplicate),
 		cmocka_unit_test(test_other_sequences_make_no_gaps),
 		cmocka_unit_test(test_read_with_known_mtu),

@@ -114,9 +114,8 @@ static void assert_same_flow(const struct fck_flow_state *whole, const struct fc
 	assert_int_equal(whole->bytes, taken->bytes);
 }
 
-static void flow_clear(struct fck_flow_table *table, struct fck_flow_state *flow)
+static void flow_clear(struct fck_flow_state *flow)
 {
-	fck_flow_table_free(table);
 	fck_sequence_free(&flow->sequence);
 	free(flow->pieces.items);
 	fck_results_free(&flow->results);
@@ -130,13 +129,12 @@ TEST(test_taking_changes_nothing)
 
 	for (uint64_t round = 0; round < 600; round++) {
 		struct fck_flow_state whole = {0}, taken = {0};
-		struct fck_flow_table tables[2] = {0};
 		uint64_t seed = round * 15485863 + 7, found = 0, often = 1 + draw(&seed, 40);
 		uint32_t count = make_stream(stream, &seed);
 
 		for (uint32_t i = 0; i < count; i++) {
-			assert_int_equal(fck_flow_packet(&tables[0], &whole, &stream[i], i * UINT64_C(1000), WINDOW), 0);
-			assert_int_equal(fck_flow_packet(&tables[1], &taken, &stream[i], i * UINT64_C(1000), WINDOW), 0);
+			assert_int_equal(fck_flow_packet(&whole, &stream[i], i * UINT64_C(1000), WINDOW), 0);
+			assert_int_equal(fck_flow_packet(&taken, &stream[i], i * UINT64_C(1000), WINDOW), 0);
 			if (draw(&seed, (uint32_t)often) == 0)
 				found += fck_messages_take(&taken, messages + found, draw(&seed, 9));
 		}
@@ -152,8 +150,8 @@ TEST(test_taking_changes_nothing)
 			whole.results.messages, whole.results.messages_count, messages, found, sizeof(*messages)
 		);
 		total += found;
-		flow_clear(&tables[0], &whole);
-		flow_clear(&tables[1], &taken);
+		flow_clear(&whole);
+		flow_clear(&taken);
 	}
 	assert_in_range(early, total / 3, total - 1); // both ways were tried
 }
@@ -163,7 +161,6 @@ static uint64_t most_pieces(uint32_t packets, uint32_t loss)
 {
 	static struct fck_message messages[64];
 	struct fck_flow_state flow = {0};
-	struct fck_flow_table table = {0};
 	uint64_t seed = 5, most = 0;
 
 	for (uint32_t i = 0; i < packets; i++) {
@@ -173,13 +170,13 @@ static uint64_t most_pieces(uint32_t packets, uint32_t loss)
 		packet.has_reth = i % 4 == 0;
 		packet.reth_length = 4 * MTU;
 		if (loss == 0 || i % loss != loss - 1)
-			assert_int_equal(fck_flow_packet(&table, &flow, &packet, i, WINDOW), 0);
+			assert_int_equal(fck_flow_packet(&flow, &packet, i, WINDOW), 0);
 		if (i % 100 == 0)
 			while (fck_messages_take(&flow, messages, 64) == 64)
 				;
 		most = flow.pieces.room > most ? flow.pieces.room : most;
 	}
-	flow_clear(&table, &flow);
+	flow_clear(&flow);
 	return most;
 }
 
