@@ -147,6 +147,17 @@ def copy_plain(found: store.Published, target: Path, key: Key | None) -> None:
             to.write_bytes((found.path / name).read_bytes())
 
 
+def read(place: Path, found: store.Published, key: Key | None = None) -> dict[str, Any]:
+    """The content of a checkpoint, every field compared with its digest. Raises RecordsCorrupt."""
+    store.check_files(found)
+    access.note(place, "read", found.step)
+    if found.sealed is None:
+        return store.check_fields(found.path, found.manifest)
+    with _in_memory() as plain:
+        copy_plain(found, Path(plain), key)
+        return store.check_fields(Path(plain), found.manifest)
+
+
 def verify(place: Path, found: store.Published, key: Key | None = None) -> str:
     """Compare files with the manifest, and fields too where they can be read. Returns what was compared.
 

@@ -19,6 +19,26 @@ class CheckpointGroup(LazyGroup):
             "flowcheck_net.cli.checkpoint_inventory:command",
             "Every object of a checkpoint, and its source.",
         ),
+        "publish": (
+            "flowcheck_net.cli.checkpoint_publish:command",
+            "Replay, and publish the last step that is proven.",
+        ),
+        "status": (
+            "flowcheck_net.cli.checkpoint_store:status",
+            "Training, replica and stored step, and why they differ.",
+        ),
+        "verify": (
+            "flowcheck_net.cli.checkpoint_store:verify",
+            "Are published checkpoints what they were?",
+        ),
+        "restore": (
+            "flowcheck_net.cli.checkpoint_store:restore",
+            "Copy a published checkpoint out.",
+        ),
+        "forecast": (
+            "flowcheck_net.cli.checkpoint_store:forecast",
+            "Will the queue of steps stay bounded?",
+        ),
         "listen": (
             "flowcheck_net.cli.checkpoint_listen:command",
             "Take what the trainer says of its steps.",
@@ -30,6 +50,6 @@ class CheckpointGroup(LazyGroup):
 def command() -> None:
     """Keep a copy of the trainer's state by replaying its optimizer on gradients seen on the wire.
 
-    A step is applied only when every byte of its gradient is proven. These commands need PyTorch:
-    pip install 'flowcheck-net[checkpoint]'.
+    A step is applied only when every byte of its gradient is proven. All but inventory, listen, status and forecast
+    need PyTorch: pip install 'flowcheck-net[checkpoint]'.
     """
