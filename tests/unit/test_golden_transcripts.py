@@ -14,6 +14,7 @@ from flowcheck_net.ids import PortName
 from flowcheck_net.intent import MirrorSession
 from tests.conformance.bench import create, delete, session
 from tests.conformance.bench_ssh import EosBench, JunosBench, NxosBench, SshBench, boxed
+from tests.doubles.nxos_box import Monitor
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PLATFORMS: dict[str, type[SshBench]] = {"eos": EosBench, "junos": JunosBench, "nxos": NxosBench}
@@ -48,12 +49,44 @@ def remove(bench: SshBench) -> None:
     write(bench, *made, undo=True)
 
 
+def beside(bench: SshBench) -> None:
+    """A third session that is not ours, where ours would have gone, or with a name that begins as ours do."""
+    if isinstance(bench, NxosBench):
+        bench.switch.ports["Ethernet1/33"].append("switchport monitor")
+        bench.switch.monitors[1] = Monitor("local", "", {"Ethernet1/4": "rx"}, "Ethernet1/33", shut=False)
+    elif isinstance(bench, EosBench):
+        bench.switch.monitor("monitor session fcn-gpt source Ethernet4 rx")
+        bench.switch.monitor("monitor session fcn-gpt destination Ethernet33")
+    elif isinstance(bench, JunosBench):
+        bench.switch.running["fcn-gpt"] = ["input ingress interface xe-0/0/4.0", "output interface xe-0/0/33.0"]
+    made = local(bench)
+    before = theirs(bench)
+    write(bench, made)
+    with bench.open() as driver:
+        found = driver.read()
+    assert found.owned == (made,)
+    assert len(found.foreign) == 3
+    write(bench, made, undo=True)
+    assert theirs(bench) == before
+
+
+def theirs(bench: SshBench) -> str:
+    """The session of the stranger, as the switch keeps it."""
+    if isinstance(bench, NxosBench):
+        return repr((bench.switch.monitors[1], bench.switch.ports["Ethernet1/33"]))
+    if isinstance(bench, EosBench):
+        return repr(bench.switch.running.sessions["fcn-gpt"])
+    assert isinstance(bench, JunosBench)
+    return repr(bench.switch.running["fcn-gpt"])
+
+
 CASES: dict[str, Callable[[SshBench], None]] = {
     "local-both": lambda bench: write(bench, local(bench)),
     "two-sources-two-destinations": lambda bench: write(bench, *two(bench)),
     "erspan": lambda bench: write(bench, remote(bench)),
     "filter": lambda bench: write(bench, filtered(bench)),
     "removal": remove,
+    "foreign": beside,
 }
 NOT_THERE = {("junos", "filter"): "no filters on Junos: see docs/drivers/junos.md"}
 
