@@ -6,7 +6,9 @@ user input.
 """
 
 import importlib
+import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
@@ -45,7 +47,7 @@ def open_driver(address: SwitchAddress, job: str, state_dir: Path) -> Driver:
 
 def known_drivers() -> tuple[str, ...]:
     """Names of all drivers, built in and installed, sorted."""
-    return tuple(sorted({*BUILT_IN, *(e.name for e in entry_points(group=GROUP))}))
+    return tuple(sorted({*BUILT_IN, *(e.name for e in _installed(tuple(sys.path)))}))
 
 
 def _load(address: SwitchAddress, kind: str) -> Factory:
@@ -77,8 +79,15 @@ def _load(address: SwitchAddress, kind: str) -> Factory:
 def _claims(kind: str) -> list[str]:
     """Everyone who offers ``kind``, as ``module:callable (origin)``."""
     built_in = [f"{BUILT_IN[kind]} (built in)"] if kind in BUILT_IN else []
-    installed = {f"{e.value} ({_origin(e)})" for e in entry_points(group=GROUP) if e.name == kind}
+    installed = {f"{e.value} ({_origin(e)})" for e in _installed(tuple(sys.path)) if e.name == kind}
     return built_in + sorted(installed)
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What installed packages offer. Looking through all of them takes 50 ms, and a fabric has many switches."""
+    del path
+    return tuple(entry_points(group=GROUP))
 
 
 def _origin(entry: EntryPoint) -> str:

@@ -1,6 +1,7 @@
 """Which driver is chosen, and what is said when there is none or there are two."""
 
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -17,7 +18,16 @@ def at(management: str, platform: str = "fake") -> SwitchAddress:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
+    """Also shows that the right group is asked for, and that nothing is kept from before."""
+    registry._installed.cache_clear()
     monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == registry.GROUP else ())
+
+
+@pytest.fixture(autouse=True)
+def forgetful() -> Iterator[None]:
+    """What a test installed is gone after it."""
+    yield
+    registry._installed.cache_clear()
 
 
 def test_the_fake_is_built_in_and_holds_its_state_in_the_state_directory(tmp_path: Path):
