@@ -75,10 +75,16 @@ def status_table(status: "Status", before: "Status | None", seconds: float) -> "
 def group_text(group: "GroupStatus") -> str:
     """How far the payload of a group is."""
     if group.complete is None:
-        return f"{group.name}: no iteration with all bytes yet"
+        return f"{group.name}: no iteration with all bytes yet{_troubles(group)}"
     behind = (group.newest or 0) - group.complete
     text = f"{group.name}: all bytes of iteration {group.complete}, {_ago(group.complete_time)}, {behind} behind"
-    return text + (f"; no memory {group.no_room} times" if group.no_room else "")
+    return text + _troubles(group)
+
+
+def _troubles(group: "GroupStatus") -> str:
+    """What readers are to know: too slow, or dead."""
+    text = f"; no memory {group.no_room} times" if group.no_room else ""
+    return text + (f"; {group.readers_gone} readers died" if group.readers_gone else "")
 
 
 def _row(port: "PortStatus", before: "PortStatus | None", seconds: float) -> tuple[str, ...]:

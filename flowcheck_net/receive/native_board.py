@@ -1,10 +1,13 @@
 """The door to gradient boards in shared memory (receiver/core/fck_board.h)."""
 
 import errno
+import fcntl
 import mmap
 import os
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,14 +74,12 @@ class NativeBoard:
     """A mapped board. Raises ReceiveError where the file is none of this version."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = _opened(path)  # its locks say that this reader lives
         try:
-            with path.open("r+b") as file:
-                self._memory = mmap.mmap(file.fileno(), 0)
+            self._memory = mmap.mmap(self._file.fileno(), 0)
         except (OSError, ValueError) as fault:
-            raise ReceiveError(
-                f"{path} cannot be opened: {fault}", hint="is a receiver placing into that folder (--payload)?"
-            ) from fault
+            self._file.close()
+            raise _not_opened(path, fault) from fault
         self._view: Any = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
         self._board = ffi.cast("struct fck_board *", self._view)
         if lib.fck_board_check(self._board, len(self._memory)) != 0:
@@ -92,9 +93,10 @@ class NativeBoard:
         self.close()
 
     def close(self) -> None:
-        """Ends the mapping; no view of its memory may be left."""
+        """Ends the mapping, and what is held with it; no view of its memory may be left."""
         ffi.release(self._view)
         self._memory.close()
+        self._file.close()
 
     @property
     def group(self) -> str:
@@ -111,8 +113,23 @@ class NativeBoard:
         return int(getattr(self._board, field))
 
     def keep(self, process: int) -> None:
-        """From now on no iteration is overwritten before it was taken; 0: no longer."""
-        self._board.keeper = process
+        """From now on nothing is overwritten before it was taken; 0: no longer. Ends when this is closed, or dies."""
+        if process:
+            self._lock(fcntl.F_RDLCK, SLOTS, wait=True)  # several may want all
+            self._board.keeper = process
+        elif self._lock(fcntl.F_WRLCK, SLOTS):
+            self._board.keeper = 0
+        if not process:
+            self._lock(fcntl.F_UNLCK, SLOTS)
+
+    def _lock(self, kind: int, which: int, *, wait: bool = False) -> bool:
+        """Of the open file, a byte of its own for each slot and for ``keep``; False: another has it."""
+        words = struct.pack("hhqqi0q", kind, os.SEEK_SET, lib.FCK_BOARD_LOCKS + which, 1, 0)
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, words)
+        except BlockingIOError:
+            return False
+        return True
 
     def slot(self, number: int) -> SlotStatus:
         """A slot as it is now."""
@@ -131,11 +148,17 @@ class NativeBoard:
 
     def hold(self, slot: int) -> bool:
         """Keep a closed slot from being used again; False: it is not closed, or another reader holds it."""
-        return int(lib.fck_board_hold(self._board, slot, os.getpid())) == 0
+        if not self._lock(fcntl.F_WRLCK, slot):
+            return False
+        held = int(lib.fck_board_hold(self._board, slot, os.getpid())) == 0
+        if not held:
+            self._lock(fcntl.F_UNLCK, slot)
+        return held
 
     def let_go(self, slot: int, *, taken: bool) -> None:
         """End ``hold``; ``taken``: it may be used again."""
         lib.fck_board_let_go(self._board, slot, taken)
+        self._lock(fcntl.F_UNLCK, slot)
 
     def present(self, slot: int) -> bytes:
         """A copy of the presence bits: unit u is bit ``u & 7`` of byte ``u >> 3``."""
@@ -157,3 +180,14 @@ class NativeBoard:
         if result < 0:
             return None
         return Closing(out.iteration, out.life, BoardEvent(out.event), out.laid, out.time_ns)
+
+
+def _opened(path: Path) -> FileIO:
+    try:
+        return path.open("r+b", buffering=0)
+    except OSError as fault:
+        raise _not_opened(path, fault) from fault
+
+
+def _not_opened(path: Path, fault: Exception) -> ReceiveError:
+    return ReceiveError(f"{path} cannot be opened: {fault}", hint="is a receiver placing into that folder (--payload)?")

@@ -25,6 +25,10 @@ _HINTS = {
     "lcores": "use fewer --workers",
     "spread": "`--spread software` can with any device; --workers 1 needs no spreading",
     "pcapng": "make room on the disk, or choose another place with --write-pcapng",
+    "board-other": "remove the *.board files there (nobody may be reading them), or give another --payload folder",
+    "board-busy": "end the other receiver, or give this one another --payload folder",
+    "board": "use fewer --payload-slots, or a --payload folder with more room (/dev/shm, hugetlbfs, a larger tmpfs)",
+    "copy": "leave --copy out, and the workers copy; `dpdk-devbind.py --status-dev dma` lists devices",
     "spool": "make room on the disk, or choose another place with -o",
 }
 _LOG_HINTS = (

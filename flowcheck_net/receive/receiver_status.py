@@ -111,6 +111,8 @@ class GroupStatus:
     """How often packets found no memory for their iteration."""
     overwritten: int
     """Iterations overwritten that no reader had taken."""
+    readers_gone: int
+    """Readers that died while they held a slot, or kept the board: what they held was given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ def _group_status(found: dict[str, Any]) -> GroupStatus:
         complete_time=found["complete_time"],
         no_room=found["no_room"],
         overwritten=found["overwritten"],
+        readers_gone=found["readers_gone"],
     )
 
 

@@ -20,6 +20,7 @@ struct place_board {
 	uint64_t bytes;
 	int file;
 	uint64_t told; // entries of its journal that were written
+	uint64_t gone; // readers that died while they held or kept something
 };
 
 // Of the whole receiver. All zero: nothing is placed.

@@ -14,6 +14,7 @@
 
 #include "place.h"
 #include "poll.h"
+#include "readers.h"
 #include "say.h"
 
 #define HUGETLBFS 0x958458f6
@@ -116,6 +117,7 @@ bool placement_open(struct placement *placement, const struct config *config)
 		if (!open_board(placement, i))
 			return false;
 		placement->boards[i].told = placement->boards[i].board->journal_next;
+		placement->boards[i].gone = readers_gone(placement->boards[i].board, placement->boards[i].file);
 	}
 	return true;
 }
@@ -144,6 +146,7 @@ int placement_tell(struct placement *placement)
 		struct fck_board_closing closing;
 		int rc;
 
+		each->gone += readers_gone(each->board, each->file);
 		while ((rc = fck_board_closing_get(each->board, each->told, &closing)) != -ENOENT) {
 			each->told++;
 			if (rc == -ENODATA) {
@@ -175,7 +178,7 @@ void placement_print(const struct placement *placement)
 		printf("\"newest\":%" PRId64 ",", newest == 0 ? -1 : (int64_t)(newest * board->cycle - 1));
 		printf("\"complete\":%" PRId64 ",", complete == 0 ? -1 : (int64_t)(complete * board->cycle - 1));
 		printf("\"complete_time\":%" PRIu64 ",\"no_room\":%" PRIu64, closed, board->no_room);
-		printf(",\"overwritten\":%" PRIu64 "}", board->overwritten);
+		printf(",\"overwritten\":%" PRIu64 ",\"readers_gone\":%" PRIu64 "}", board->overwritten, placement->boards[i].gone);
 	}
 	printf("]");
 	if (placement->forgotten > 0)

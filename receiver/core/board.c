@@ -347,6 +347,11 @@ int fck_board_hold(struct fck_board *board, uint32_t number, uint64_t process)
 	return 0;
 }
 
+uint32_t fck_board_is_held(const struct fck_board *board, uint32_t number)
+{
+	return (load(&board->slot[number].word) & HELD) != 0;
+}
+
 void fck_board_let_go(struct fck_board *board, uint32_t number, uint32_t taken)
 {
 	struct fck_board_slot *slot = &board->slot[number];

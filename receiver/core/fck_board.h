@@ -23,6 +23,7 @@ enum {
 	FCK_BOARD_JOURNAL = 1024, // closings that are kept
 	FCK_BOARD_PAGE = 4096,    // data and bitmaps of a slot begin at multiples of it
 	FCK_BOARD_NAME = 64,
+	FCK_BOARD_LOCKS = 1 << 30, // a reader locks this byte of the file + number of the slot that it holds; + SLOTS to keep all
 };
 
 enum fck_board_state {
@@ -131,6 +132,8 @@ void fck_board_withdraw(struct fck_board *board, uint32_t slot, uint64_t unit, u
 int fck_board_next(const struct fck_board *board, uint64_t life, uint64_t from);
 // Keeps a closed slot from being used again. -EBUSY: not closed, or held by another.
 int fck_board_hold(struct fck_board *board, uint32_t slot, uint64_t process);
+// Does a reader hold it?
+uint32_t fck_board_is_held(const struct fck_board *board, uint32_t slot);
 // Ends that; `taken`: it may be used again.
 void fck_board_let_go(struct fck_board *board, uint32_t slot, uint32_t taken);
 // The entry of a closing by its running number. -ENOENT: not there yet; -ENODATA: overwritten.

@@ -6,9 +6,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from flowcheck_net.cli.receive_table import status_table
+from flowcheck_net.cli.receive_table import group_text, status_table
 from flowcheck_net.ids import CapturePort
-from flowcheck_net.receive.receiver_status import PortStatus, QueueStatus, RingStatus, Status, WorkerStatus
+from flowcheck_net.receive.receiver_status import (
+    GroupStatus,
+    PortStatus,
+    QueueStatus,
+    RingStatus,
+    Status,
+    WorkerStatus,
+)
 
 
 def status(packets: int, size: int, dropped: int | None, fill: int | None) -> Status:
@@ -54,3 +61,18 @@ def test_unknown_is_no_number() -> None:
 
 def test_no_rates_across_a_new_start() -> None:
     assert words(status(5, 500, 0, None), status(900, 90_000, 0, None), 1.0)[1:3] == ["5", "4"]
+
+
+def test_groups_below_the_ports() -> None:
+    """Iteration 41 was the last with all bytes, 2.5 s ago; 44 has begun."""
+    done = time.time_ns() - 2_500_000_000
+    group = GroupStatus("dp0", newest=44, complete=41, complete_time=done, no_room=0, overwritten=0, readers_gone=0)
+    assert group_text(group) == "dp0: all bytes of iteration 41, 2.5 s ago, 3 behind"
+    slow = replace(group, no_room=7, readers_gone=1)
+    assert group_text(slow).endswith("3 behind; no memory 7 times; 1 readers died")
+    none = replace(group, newest=2, complete=None, complete_time=0)
+    assert group_text(none) == "dp0: no iteration with all bytes yet"
+    console = Console(width=200)
+    with console.capture() as caught:
+        console.print(status_table(replace(status(5, 500, 0, None), groups=(group, none)), None, 0.0))
+    assert "dp0: all bytes of iteration 41, 2.5 s ago, 3 behind; dp0: no iteration" in caught.get()
