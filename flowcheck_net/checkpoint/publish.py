@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck_net.checkpoint import access, store
-from flowcheck_net.checkpoint.files import digest_of, locked, sync_directory, sync_file, sync_tree
+from flowcheck_net.checkpoint.files import digest_of, erase_tree, locked, sync_directory, sync_file, sync_tree
 from flowcheck_net.checkpoint.gate import NotPublished, Reason, reasons_against
 from flowcheck_net.checkpoint.gradient import Proof
 from flowcheck_net.checkpoint.inventory import Declaration, Field, Inventory, Origin, Shapes, classify
@@ -58,6 +58,8 @@ class Policy:
     keep_last: int = 3
     keep_every: int | None = None
     """Steps; checkpoints at their multiples stay."""
+    supersede: bool = False
+    """The training went back to the anchor: erase what was published of later steps."""
 
 
 def publish(place: Path, candidate: Candidate, policy: Policy, against: Sequence[Reason] = ()) -> store.Published:
@@ -76,11 +78,12 @@ def publish(place: Path, candidate: Candidate, policy: Policy, against: Sequence
     tree, listed = _prepare(candidate, against)
     with locked(place), ExitStack() as stack:
         target = store.folder_of(place, candidate.step)
-        if target.exists():
-            raise OutputError(f"{target} is there already", hint="a step is published once")
+        _refuse_other_store(place, candidate.step, policy)
         try:
             target.parent.mkdir(mode=0o700, exist_ok=True)
             store.sweep(place)
+            later = [each for each in store.published(place)[0] if each.step > candidate.begun_at]
+            _remove(place, later if policy.supersede else [])
             new = target.with_name(f"{store.MAKING}{target.name}-{os.getpid()}")
             new.mkdir(mode=0o700)
             plain = new if policy.key is None else Path(stack.enter_context(_in_memory()))
@@ -95,10 +98,28 @@ def publish(place: Path, candidate: Candidate, policy: Policy, against: Sequence
             hint = "the newest checkpoint before it stays; make room, or mend the disk"
             raise OutputError(f"{place} cannot be written: {error}", hint=hint) from error
         access.note(place, "publish", candidate.step, digest=manifest["digest"])
-        for each in store.outdated(store.published(place)[0], last=policy.keep_last, every=policy.keep_every):
-            store.remove(place, each)
-            access.note(place, "erase", each.step, digest=each.manifest["digest"])
+        _remove(place, store.outdated(store.published(place)[0], last=policy.keep_last, every=policy.keep_every))
     return store.read_published(target)
+
+
+def _refuse_other_store(place: Path, step: int, policy: Policy) -> None:
+    """No plain checkpoint among sealed ones by accident, and none that is older than the newest."""
+    there = store.published(place)[0]
+    name = None if policy.key is None else policy.key.name
+    if there and there[-1].sealed != name:
+        told = "is not encrypted" if there[-1].sealed is None else f"is encrypted with key {there[-1].sealed}"
+        raise OutputError(f"{place} {told}", hint="give its --key-file, or another store")
+    if there and there[-1].step >= step and not policy.supersede:
+        hint = (
+            "a step is published once; where the training went back to the anchor, --supersede erases what came after"
+        )
+        raise OutputError(f"{place} has step {there[-1].step:,} already, this is {step:,}", hint=hint)
+
+
+def _remove(place: Path, checkpoints: Sequence[store.Published]) -> None:
+    for each in checkpoints:
+        store.remove(place, each)
+        access.note(place, "erase", each.step, digest=each.manifest["digest"])
 
 
 def restore(place: Path, target: Path, *, step: int | None = None, key: Key | None = None) -> store.Published:
@@ -124,8 +145,12 @@ def restore(place: Path, target: Path, *, step: int | None = None, key: Key | No
     new = target.with_name(target.name + ".new")
     try:
         new.mkdir(parents=True, mode=0o700)
-        copy_plain(found, new, key)
-        store.check_fields(new, found.manifest)
+        try:
+            copy_plain(found, new, key)
+            store.check_fields(new, found.manifest)
+        except RecordsCorrupt:
+            erase_tree(new)
+            raise
         (new / store.MANIFEST).write_bytes((found.path / store.MANIFEST).read_bytes())
         sync_tree(new)
         new.rename(target)

@@ -50,6 +50,7 @@ def key_of(path: Path | None) -> "Key | None":
 @key_option
 @click.option("--keep", default=3, show_default=True, type=click.IntRange(1), help="Newest checkpoints that stay.")
 @click.option("--keep-every", type=click.IntRange(1), help="Checkpoints at multiples of so many steps stay too.")
+@click.option("--supersede", is_flag=True, help="Training went back to the anchor: erase published later steps.")
 @click.option("--exact", is_flag=True, help="Refuse if the anchor is not bit by bit what was published for its step.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def command(
@@ -68,6 +69,7 @@ def command(
     first_iteration: bool,
     trust_order: bool,
     exact: bool,
+    supersede: bool,
     as_json: bool,
 ) -> None:
     """Replay the gradients of GRADIENTS onto a regular checkpoint and publish the last step that is proven.
@@ -132,7 +134,7 @@ def command(
             declared,
         )
         try:
-            done = publish(store, candidate, Policy(key, keep, keep_every), against)
+            done = publish(store, candidate, Policy(key, keep, keep_every, supersede), against)
         except NotPublished as refused:
             if store.is_dir():
                 access.note(store, "refuse", report.step, reasons=[str(each) for each in refused.reasons[:20]])

@@ -208,13 +208,17 @@ def forecast(interval: int, waiting: int, nodes: int, goal: float | None, *, as_
             {"now": asdict(now), "act": advice.act.value, "then": asdict(advice.forecast), "reason": advice.reason}
         )
         return
-    lost = "without bound" if now.recovery is None else f"{now.recovery:,.1f} s"
+    lost = _lost(now.recovery)
     full = "never full" if now.full_in is None else f"full in {now.full_in:,.0f} s"
-    click.echo(f"load {now.load:.2f}; the queue is {full}; a failure costs {lost} of training at most")
+    click.echo(f"load {now.load:.2f}; the queue is {full}; a failure costs {lost}")
     then = advice.forecast
     click.echo(f"{advice.act}: {advice.reason or 'nothing to change'}")
     if then != now:
-        cost = "without bound" if then.recovery is None else f"{then.recovery:,.1f} s"
+        nodes_ = "1 node" if then.nodes == 1 else f"{then.nodes:,} nodes"
         click.echo(
-            f"  every {then.interval:,} steps on {then.nodes:,} nodes: load {then.load:.2f}, a failure costs {cost}"
+            f"  every {then.interval:,} steps on {nodes_}: load {then.load:.2f}, a failure costs {_lost(then.recovery)}"
         )
+
+
+def _lost(seconds: float | None) -> str:
+    return "training without bound" if seconds is None else f"{seconds:,.1f} s of training at most"

@@ -232,7 +232,7 @@ def test_a_sealed_store_holds_nothing_plain_and_opens_with_its_key_only(tmp_path
         with pytest.raises(RecordsCorrupt, match=words):
             publish.restore(place, tmp_path / "out", key=wrong)
         assert not (tmp_path / "out").exists()
-        erase_tree(tmp_path / "out.new")
+        assert not (tmp_path / "out.new").exists()
     publish.restore(place, tmp_path / "out", key=KEY)
     same(read_tree(tmp_path / "out" / "safetensors"), two[1])
     assert [line["action"] for line in access.read_access(place)] == [
@@ -291,8 +291,30 @@ def test_retention_keeps_the_last_and_every_nth(tmp_path: Path, two: Any) -> Non
         publish.publish(place, candidate(tmp_path, anchor, now), Policy(keep_last=2, keep_every=4))
     assert [each.step for each in store.published(place)[0]] == [4, 7, 8]
     assert [line["step"] for line in access.read_access(place) if line["action"] == "erase"] == [2, 3, 5, 6]
-    with pytest.raises(OutputError, match="is there already"):
+    with pytest.raises(OutputError, match="has step 8 already, this is 8"):
         publish.publish(place, candidate(tmp_path, anchor, now), POLICY)
+
+
+def test_a_training_that_went_back_puts_later_checkpoints_out(tmp_path: Path, two: Any) -> None:
+    anchor, now = two
+    place = tmp_path / "store"
+    for step in (3, 5, 7):
+        publish.publish(place, candidate(tmp_path, anchor, dict(now, step=step)), Policy(keep_last=9))
+    again = candidate(tmp_path, dict(anchor, step=3), dict(now, step=5))
+    with pytest.raises(OutputError, match="has step 7 already, this is 5") as refused:
+        publish.publish(place, again, Policy(keep_last=9))
+    assert "--supersede" in refused.value.hint
+    publish.publish(place, again, Policy(keep_last=9, supersede=True))
+    assert [each.step for each in store.published(place)[0]] == [3, 5]
+
+
+def test_a_sealed_store_takes_nothing_plain(tmp_path: Path, two: Any) -> None:
+    anchor, now = two
+    place = tmp_path / "store"
+    publish.publish(place, candidate(tmp_path, anchor, now), Policy(KEY))
+    for other in (None, Key(bytes(32))):
+        with pytest.raises(OutputError, match="is encrypted with key"):
+            publish.publish(place, candidate(tmp_path, anchor, dict(now, step=6)), Policy(other))
 
 
 def test_erasing_overwrites_before_it_unlinks(tmp_path: Path) -> None:
