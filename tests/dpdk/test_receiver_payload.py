@@ -67,8 +67,9 @@ def _complete(plan: Plan, boards: Path) -> list[int]:
     layout = layouts(plan)["dp0"]
     with Board(boards, "dp0") as board:
         closed = {entry.first: entry for _, entry in board.closed()}
+        truths = {n: truth(plan, "dp0", n) for n in closed}
         while number is not None:
-            number = _look(board, layout, number, {n: truth(plan, "dp0", n) for n in closed}, found)
+            number = _look(board, layout, number, truths, found)
         assert found == [n for n, entry in sorted(closed.items()) if entry.event is BoardEvent.COMPLETE]
     return found
 

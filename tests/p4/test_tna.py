@@ -30,9 +30,7 @@ def test_the_front_end_accepts_the_tofino_program():
 def test_the_back_end_places_the_program_in_twelve_stages(tmp_path: Path):
     compiler, assembler = (os.environ.get(f"FLOWCHECK_{name}", "") for name in ("P4C_TOFINO", "BFAS"))
     if not compiler or not assembler or not includes():
-        pytest.skip(
-            "needs FLOWCHECK_P4C_TOFINO=/path/to/p4c-barefoot, FLOWCHECK_BFAS, FLOWCHECK_TNA_INCLUDE"
-        )
+        pytest.skip("needs FLOWCHECK_P4C_TOFINO=/path/to/p4c-barefoot, FLOWCHECK_BFAS, FLOWCHECK_TNA_INCLUDE")
     (tmp_path / "logs").mkdir()
     source = str(P4 / "tna" / "flowcheck.p4")
     target = ["--target", "tofino"]
