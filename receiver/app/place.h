@@ -49,6 +49,13 @@ bool placement_open(struct placement *placement, const struct config *config);
 bool placement_worker(struct placement *placement, const char *capture, uint32_t number, struct place **out);
 // Writes down what was closed since the last call. -errno.
 int placement_tell(struct placement *placement);
+// Of a group, by its number. -1: no such iteration yet.
+struct placement_progress {
+	int64_t newest;   // the last iteration that was begun
+	int64_t complete; // the last iteration of which every byte is there
+	uint64_t complete_ns;
+};
+struct placement_progress placement_progress(const struct placement *placement, uint32_t group);
 // "groups": for the status.
 void placement_print(const struct placement *placement);
 // What became of a worker's packets, once it has ended.

@@ -164,20 +164,31 @@ int placement_tell(struct placement *placement)
 	return 0;
 }
 
+struct placement_progress placement_progress(const struct placement *placement, uint32_t group)
+{
+	const struct fck_board *board = placement->boards[group].board;
+	uint64_t newest = board->newest, complete = board->complete;
+	struct placement_progress found = {
+		.newest = newest == 0 ? -1 : (int64_t)(newest * board->cycle - 1),
+		.complete = complete == 0 ? -1 : (int64_t)(complete * board->cycle - 1),
+	};
+
+	for (uint32_t slot = 0; slot < board->slots; slot++)
+		if (board->slot[slot].iteration + 1 == complete && board->slot[slot].life == board->life)
+			found.complete_ns = board->slot[slot].closed_ns;
+	return found;
+}
+
 void placement_print(const struct placement *placement)
 {
 	printf(",\"groups\":[");
 	for (uint32_t i = 0; i < placement->file.group_count; i++) {
 		const struct fck_board *board = placement->boards[i].board;
-		uint64_t newest = board->newest, complete = board->complete, closed = 0;
+		struct placement_progress found = placement_progress(placement, i);
 
-		for (uint32_t slot = 0; slot < board->slots; slot++)
-			if (board->slot[slot].iteration + 1 == complete && board->slot[slot].life == board->life)
-				closed = board->slot[slot].closed_ns;
 		printf("%s{\"name\":\"%s\",\"iterations\":%u,", i > 0 ? "," : "", board->name, board->cycle);
-		printf("\"newest\":%" PRId64 ",", newest == 0 ? -1 : (int64_t)(newest * board->cycle - 1));
-		printf("\"complete\":%" PRId64 ",", complete == 0 ? -1 : (int64_t)(complete * board->cycle - 1));
-		printf("\"complete_time\":%" PRIu64 ",\"no_room\":%" PRIu64, closed, board->no_room);
+		printf("\"newest\":%" PRId64 ",\"complete\":%" PRId64 ",", found.newest, found.complete);
+		printf("\"complete_time\":%" PRIu64 ",\"no_room\":%" PRIu64, found.complete_ns, board->no_room);
 		printf(",\"overwritten\":%" PRIu64 ",\"readers_gone\":%" PRIu64 "}", board->overwritten, placement->boards[i].gone);
 	}
 	printf("]");

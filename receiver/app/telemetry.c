@@ -145,6 +145,31 @@ static int tell_flows(struct rte_tel_data *data, uint64_t from)
 	return rc;
 }
 
+// How far the payload of every group is, by its number; iterations that are not there yet are unknown.
+static int tell_groups(struct rte_tel_data *data)
+{
+	const struct placement *placement = &asked->placement;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < placement->file.group_count; i++) {
+		struct rte_tel_data *group = new_object();
+		struct placement_progress progress = placement_progress(placement, i);
+
+		if (group == NULL)
+			return -ENOMEM;
+		rte_tel_data_add_dict_string(group, "group", placement->boards[i].board->name);
+		add_known(group, "newest", progress.newest);
+		add_known(group, "complete", progress.complete);
+		add_count(group, "complete_time", progress.complete_ns);
+		add_known(group, "behind", progress.complete < 0 ? -1 : progress.newest - progress.complete);
+		add_count(group, "no_room", placement->boards[i].board->no_room);
+		add_count(group, "overwritten", placement->boards[i].board->overwritten);
+		add_count(group, "readers_gone", placement->boards[i].gone);
+		rc = put_object(data, i, group);
+	}
+	return rc;
+}
+
 static int answer(const char *command, const char *parameters, struct rte_tel_data *data)
 {
 	int rc = -ENODEV;
@@ -155,6 +180,8 @@ static int answer(const char *command, const char *parameters, struct rte_tel_da
 		rc = tell_ports(data, tell_port);
 	else if (asked != NULL && strcmp(command, "/flowcheck/loss") == 0)
 		rc = tell_ports(data, tell_port_loss);
+	else if (asked != NULL && strcmp(command, "/flowcheck/groups") == 0)
+		rc = tell_groups(data);
 	else if (asked != NULL)
 		rc = tell_flows(data, parameters == NULL ? 0 : strtoull(parameters, NULL, 10));
 	pthread_mutex_unlock(&control_lock);
@@ -167,6 +194,8 @@ int telemetry_begin(struct control *control)
 
 	if (rc == 0)
 		rc = rte_telemetry_register_cmd("/flowcheck/loss", answer, "Every capture port: all that tells of loss. Takes no parameters");
+	if (rc == 0)
+		rc = rte_telemetry_register_cmd("/flowcheck/groups", answer, "Every group whose payload is placed. Takes no parameters");
 	if (rc == 0)
 		rc = rte_telemetry_register_cmd("/flowcheck/flows", answer, "40 flows and their finished messages. Parameter: number of the first");
 	if (rc == 0)

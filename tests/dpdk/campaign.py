@@ -27,6 +27,8 @@ from tests.netns.lab_oracle import data_packet
 from tests.netns.veth import Listener, Namespace
 
 SO_TIMESTAMPNS = 35
+AGAIN_S = 60
+"""Beyond any doubt: nothing will come of it."""
 GROUP = "dp0"
 Key = tuple[int, int]
 """Life of the board, and the iteration's number within it."""
@@ -96,6 +98,7 @@ def kill(running: Running, interfaces: set[str]) -> Down:
     dead = again = look = time.time_ns()
     while not _listened(running.process.pid, interfaces):
         again, look = look, time.time_ns()  # before the last look that saw none
+        assert (look - dead) / 1e9 < AGAIN_S, f"nobody receives again (load {os.getloadavg()})"
         time.sleep(0.001)
     running.wait_for_start()
     return Down(killed, dead, again, time.time_ns())

@@ -1,12 +1,14 @@
 """Helpers of this folder: the command, and records without what a live receiver cannot know."""
 
+import json
 import os
 import signal
 import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from socket import AF_UNIX, SOCK_SEQPACKET, socket
+from typing import Any, Self
 
 import pytest
 
@@ -84,6 +86,15 @@ class Running:
         self.process.send_signal(signal_number)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
+
+
+def ask(prefix: str, command: str) -> Any:
+    """What DPDK's telemetry socket of a receiver answers."""
+    with socket(AF_UNIX, SOCK_SEQPACKET) as client:
+        client.connect(f"/var/run/dpdk/{prefix}/dpdk_telemetry.v2")
+        client.recv(1024)  # who it is
+        client.send(command.encode())
+        return json.loads(client.recv(16384))[command.partition(",")[0]]
 
 
 def wait_until_idle(pid: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from flowcheck_net.receive.native_board import BoardEvent
 from flowcheck_net.receive.synth import synthesize
 from tests.doubles.payload_world import plan_of, truth
 from tests.dpdk.placing import SEED, layouts
-from tests.dpdk.receiving import Running, needs_receiver, spool_of, wait_until_idle
+from tests.dpdk.receiving import Running, ask, needs_receiver, spool_of, wait_until_idle
 from tests.netns.veth import namespace, needs_namespaces
 
 pytestmark = [needs_receiver, needs_namespaces]
@@ -48,6 +49,12 @@ def test_learnt_while_packets_come_and_kept_when_the_receiver_is_killed(tmp_path
             place.replay(*to, capture, "--speed", "2", check=True)
             wait_until_idle(running.child())
             placed = _complete(plan, boards)
+            told = ask(f"flowcheck{running.process.pid}", "/flowcheck/groups")["0"]
+            assert (told["group"], told["newest"], told["complete"], told["behind"]) == (
+                *("dp0", ITERATIONS - 1, ITERATIONS - 1, 0),
+            )
+            assert abs(told["complete_time"] / 1e9 - time.time()) < 60
+            assert (told["no_room"], told["readers_gone"]) == (0, 0)
             assert len(placed) >= 3
             assert placed[-1] == ITERATIONS - 1
             (log,) = spool_of(output).glob("life-0.spool.iterations")

@@ -1,12 +1,10 @@
 """DPDK's telemetry socket: a few lines of Python, and DPDK's own client, read what the records say later."""
 
-import json
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from socket import AF_UNIX, SOCK_SEQPACKET, socket
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from flowcheck_net.receive.replay import replay
 from flowcheck_net.receive.synth import synthesize
 from tests.doubles.synth_reading import example
-from tests.dpdk.receiving import RECEIVE, needs_receiver, read
+from tests.dpdk.receiving import RECEIVE, ask, needs_receiver, read
 
 pytestmark = needs_receiver
 CLIENT = shutil.which("dpdk-telemetry.py")
@@ -32,11 +30,7 @@ class Live:
         self.folder = Path("/var/run/dpdk") / self.prefix
 
     def ask(self, command: str) -> Any:
-        with socket(AF_UNIX, SOCK_SEQPACKET) as client:
-            client.connect(str(self.folder / "dpdk_telemetry.v2"))
-            client.recv(1024)  # who it is
-            client.send(command.encode())
-            return json.loads(client.recv(16384))[command.partition(",")[0]]
+        return ask(self.prefix, command)
 
 
 @pytest.fixture(scope="module")
