@@ -144,7 +144,7 @@ class Act(StrEnum):
     LOWER = "publish-less-often"
     NODES = "add-nodes"
     GOAL = "goal-out-of-reach"
-    """No number of nodes helps: publish more often, or accept a larger loss."""
+    """More nodes do not help: publish more often, or accept a larger loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +211,16 @@ def advise(
         then = forecast(rates, longer, waiting, nodes)
         if _good(then, goal, headroom):
             return Advice(Act.LOWER, then, _why(now, goal, headroom))
-    for more in range(nodes + 1, _MOST + 1):
+    needed = math.floor(nodes * now.load / headroom)
+    for more in range(max(nodes + 1, needed), max(nodes, needed) + _MORE):
         then = forecast(rates, interval, waiting, more)
         if _good(then, goal, headroom):
             return Advice(Act.NODES, then, _why(now, goal, headroom))
     return Advice(Act.GOAL, now, _why(now, goal, headroom))
 
 
-_MOST = 1024
-"""Nodes."""
+_MORE = 1024
+"""Nodes that are tried beyond those that the load alone needs: what a goal asks for."""
 
 
 def _good(told: Forecast, goal: float | None, headroom: float) -> bool:
