@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from threading import Timer
 from typing import IO, Any, Self, cast
 
 from flowcheck_net.errors import ReceiveError
@@ -17,6 +18,8 @@ from flowcheck_net.receive.receiver_status import Status, said, status_of
 PROGRAM = "flowcheck-receiver"
 _PATIENCE_S = 60
 """How long the receiver may take to write what it has when it is told to end."""
+_START_S = 120.0
+"""So long it may say nothing before it receives; then it hangs, and is killed like one that died."""
 _LOG_LINES = 4
 _HINTS = {
     "mtu": "give the largest IP packet that can come with --mtu",
@@ -148,10 +151,21 @@ class Receiver:
         Raises:
             ReceiveError: it could not start or go on, with the cure.
         """
+        hangs = Timer(_START_S, self._process.kill)
+        hangs.daemon = True
+        if not self._last:
+            hangs.start()
+        try:
+            yield from self._statuses(hangs)
+        finally:
+            hangs.cancel()
+
+    def _statuses(self, hangs: Timer) -> Iterator[Status]:
         for line in iter(self._output.readline, b""):
             found = said(line)
             if found is None:
                 continue
+            hangs.cancel()
             if found["event"] == "error":
                 raise self._fault(found)
             self._last = found
