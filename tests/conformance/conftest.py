@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance import (
     bed_ovs,
+    bed_ssh,
     bench_eapi,
     bench_fake,
     bench_netconf,
@@ -47,6 +48,8 @@ BENCHES: dict[str, Callable[[Path], AbstractContextManager[Bench]]] = {
 BEDS: dict[str, Callable[[Path], AbstractContextManager[Bed]]] = {
     "fake-file": bench_fake.bed_in_files,
     "ovs": bed_ovs.real,
+    "eos-ssh": bed_ssh.eos,
+    "nxos-ssh": bed_ssh.nxos,
 }
 """For the crash test, see ``crash.py``."""
 
