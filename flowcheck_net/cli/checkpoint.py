@@ -15,6 +15,10 @@ class CheckpointGroup(LazyGroup):
             "flowcheck_net.cli.checkpoint_replay:command",
             "Gradients onto a checkpoint: the new one.",
         ),
+        "follow": (
+            "flowcheck_net.cli.checkpoint_follow:command",
+            "A replica beside a running trainer, step by step.",
+        ),
         "inventory": (
             "flowcheck_net.cli.checkpoint_inventory:command",
             "Every object of a checkpoint, and its source.",

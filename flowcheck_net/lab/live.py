@@ -22,6 +22,8 @@ _STARTED = "receiving: "
 """What it says each time that it has begun to receive."""
 _INTERVAL = "0.2"
 """Seconds: finished messages are written so often, and so little is lost with a killed one."""
+_SLOTS = "16"
+"""Iterations whose payload is in memory at once: they follow one another quickly here."""
 _SETTLED = 2.5
 """A receiver that dies within 2 s of its start is taken for one that cannot run, and not started again."""
 _START, _END = 60.0, 60.0
@@ -31,8 +33,11 @@ _START, _END = 60.0, 60.0
 class LiveReceivers:
     """One receiver for each node that the plan mirrors to."""
 
-    def __init__(self, lab: Lab, plan: Path, captures: Sequence[CapturePort], folder: Path) -> None:
-        """``captures``: of the plan; ``folder``: for the records of each node."""
+    def __init__(
+        self, lab: Lab, plan: Path, captures: Sequence[CapturePort], folder: Path, payload: Path | None = None
+    ) -> None:
+        """``captures``: of the plan; ``folder``: for the records of each node; ``payload``: for each node's boards."""
+        self._payload = payload
         self._lab = lab
         self._plan = plan
         self._folder = folder
@@ -49,6 +54,8 @@ class LiveReceivers:
         if name not in self._lab.place.processes:
             ports = [word for nic in self._nics[node] for word in ("--port", f"{nic}=af_packet:{nic}")]
             words = ["receive", "--plan", str(self._plan), "--node", node, *ports, "--interval", _INTERVAL]
+            if self._payload is not None:
+                words += ["--payload", str(self._payload / node), "--payload-slots", _SLOTS]
             output = self._output(node)
             output.unlink(missing_ok=True)
             shutil.rmtree(_spool(output), ignore_errors=True)

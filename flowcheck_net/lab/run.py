@@ -36,6 +36,16 @@ _PATIENCE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class Payload:
+    """Gradients through a lab."""
+
+    gradients: Path | None = None
+    """Directory of those that the job sends (``synth --gradients``); None: made up."""
+    boards: Path | None = None
+    """Each live receiver places payload into the folder NODE in it; None: nothing is placed."""
+
+
+@dataclass(frozen=True, slots=True)
 class LabReport:
     """What came of a run."""
 
@@ -76,6 +86,7 @@ def run(
     *,
     live: bool = True,
     slower: float = 1.0,
+    payload: Payload | None = None,
 ) -> LabReport:
     """Run the lab's job.
 
@@ -87,13 +98,14 @@ def run(
         tell: called with a line at each step.
         live: receive with ``flowcheck-net receive``; else captures are taken, and replayed afterwards.
         slower: so many times the job's iteration time, for a machine that does not keep up.
+        payload: what the job sends, and where the receivers place it.
 
     Raises:
         KeyboardInterrupt: the sending was interrupted.
         FlowcheckError: of whichever step fails.
     """
     try:
-        return _run(lab, output, iterations, faults, tell, live=live, slower=slower)
+        return _run(lab, output, iterations, faults, tell, live=live, slower=slower, payload=payload or Payload())
     except OSError as error:
         raise OutputError(
             f"{error.filename or output}: {error.strerror or error}", hint="choose another place with -o"
@@ -109,6 +121,7 @@ def _run(
     *,
     live: bool,
     slower: float,
+    payload: Payload,
 ) -> LabReport:
     specs = load_specs(*spec_paths(lab.specs))
     pace = {"iteration_time": specs.job.iteration_time * slower}
@@ -119,13 +132,15 @@ def _run(
     tell(f"planned: {len(plan.points)} observation points")
     _apply(lab, plan, str(json.loads(text)["digest"]), tell)
     tenant = any(fault.kind is FaultKind.TENANT for fault in faults)
-    traffic = sending(_as_run(plan, specs, faults), lab.drawn, output, iterations, tenant=tenant)
+    traffic = sending(
+        _as_run(plan, specs, faults), lab.drawn, output, iterations, tenant=tenant, gradients=payload.gradients
+    )
     for switch in lab.switches.values():
         switch.begin()
     receivers: Receivers = CaptureReceivers(lab, output)
     if live:
         captures = [planned.capture for planned in plan.sessions]
-        receivers = LiveReceivers(lab, output / "plan.json", captures, output)
+        receivers = LiveReceivers(lab, output / "plan.json", captures, output, payload.boards)
     begin(receivers, lab.drawn.nodes)
     try:
         duration = iterations * specs.job.iteration_time

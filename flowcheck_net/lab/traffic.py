@@ -44,7 +44,9 @@ class Sending:
     ports: tuple[tuple[str, End], ...]
 
 
-def sending(plan: Plan, drawn: Blueprint, folder: Path, iterations: int, *, tenant: bool) -> Sending:
+def sending(
+    plan: Plan, drawn: Blueprint, folder: Path, iterations: int, *, tenant: bool, gradients: Path | None = None
+) -> Sending:
     """Write the captures that the hosts are to send.
 
     Args:
@@ -54,9 +56,10 @@ def sending(plan: Plan, drawn: Blueprint, folder: Path, iterations: int, *, tena
         folder: for the files.
         iterations: of the job.
         tenant: another tenant's machine on the first host of the job sends too, to one on the last.
+        gradients: directory of those that the job is to send (``synth --gradients``); None: made up.
     """
     job, beside = folder / "job.pcapng", folder / "beside.pcapng"
-    report = synthesize(plan, job, iterations=iterations, senders=True, fill=_FILL)
+    report = synthesize(plan, job, iterations=iterations, senders=True, fill=_FILL, gradients=gradients)
     flows = [*_tensor(plan.job, drawn), *_foreign(plan.job, drawn, tenant=tenant)]
     duration = round(iterations * plan.job.iteration_time * 1e9)
     total = iterations * _WRITES

@@ -137,6 +137,22 @@ class Board:
         """
         self._native.keep(process)
 
+    def free_dead(self) -> int:
+        """Let go of what readers hold that are not alive any more; how many slots. Such a slot was not taken."""
+        freed = 0
+        for slot in range(self._native.number("slots")):
+            holder = self._native.holder(slot)
+            if holder and not Path(f"/proc/{holder}").exists():
+                self._native.let_go(slot, taken=False)
+                freed += 1
+        return freed
+
+    def being_filled(self, iteration: int) -> bool:
+        """Is a slot open for the cycle of this iteration, in the life that places now?"""
+        found = (self._native.slot(number) for number in range(self._native.number("slots")))
+        wanted = self.life, iteration // self.cycle
+        return any(s.state in (BoardState.OPENING, BoardState.OPEN) and (s.life, s.cycle) == wanted for s in found)
+
     def closed(self, since: int = 0) -> Iterator[tuple[int, Closed]]:
         """(running number, entry) of the journal from ``since`` on; entries that were overwritten are left out."""
         end = self._native.number("journal_next")

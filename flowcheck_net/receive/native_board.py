@@ -155,6 +155,10 @@ class NativeBoard:
             self._lock(fcntl.F_UNLCK, slot)
         return held
 
+    def holder(self, slot: int) -> int:
+        """Process id of the reader that holds the slot; 0: none."""
+        return int(self._board.slot[slot].holder)
+
     def let_go(self, slot: int, *, taken: bool) -> None:
         """End ``hold``; ``taken``: it may be used again."""
         lib.fck_board_let_go(self._board, slot, taken)

@@ -1,0 +1,220 @@
+"""A replica that outlives its process: full states now and then, and the gradients of every step since.
+
+The state in memory is changed in place and never trusted after a death. On the disk are ``step-N.pt``, the newest two
+full states, each whole or not there; and ``gradients``, every proven gradient after the older of them, there before it
+is applied. Opening reads the newest state and applies what follows, so that no step is applied twice or half.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from flowcheck_net.checkpoint import anchor as anchors
+from flowcheck_net.checkpoint.assemble import Assembly
+from flowcheck_net.checkpoint.follow_boards import durable, settle
+from flowcheck_net.checkpoint.hyper import StepValues
+from flowcheck_net.checkpoint.optimizer import Replay
+from flowcheck_net.checkpoint.training import Training
+from flowcheck_net.errors import OutputError, RecordsCorrupt
+from flowcheck_net.receive.gradient import iteration_directory
+
+STORE_VERSION = 1
+GRADIENTS = "gradients"
+_KEPT = 2
+"""Full states: one more than needed, should the newest prove unreadable."""
+_MEMORY = Path("/dev/shm")  # noqa: S108 - memory that is a file, which is what is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a state belongs to: nothing else may go on with it."""
+
+    plan: str
+    layout: str
+    optimizer: str
+    first_step: int
+    """Step that iteration 0 of the receivers completes."""
+    lives: Mapping[str, int]
+    """Of the receivers whose iterations are counted: each life numbers anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """How a state was found."""
+
+    full: int
+    """Step of the full state that was read."""
+    redone: int
+    """Steps applied again from their gradients."""
+    torn: int | None
+    """Step that was being applied when the last process died; None: it did not die in one."""
+
+
+class Store:
+    """The directory of ``checkpoint follow --state``, held by one process at a time."""
+
+    def __init__(self, directory: Path, training: Training) -> None:
+        """Raises OutputError: another process follows into it, or it cannot be made."""
+        self.directory = directory
+        self.training = training
+        self.gradients = directory / GRADIENTS
+        name = hashlib.sha256(os.path.realpath(directory).encode()).hexdigest()[:16]
+        self._work = (_MEMORY if _MEMORY.is_dir() else directory) / f"flowcheck-net-replica-{name}"
+        self.replay: Replay
+        self._withdrawn = False
+        try:
+            self.gradients.mkdir(parents=True, exist_ok=True)
+            self._lock = (directory / "lock").open("w")
+        except OSError as error:
+            raise OutputError(f"{directory} cannot be made: {error.strerror}", hint="choose another --state") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._lock.close()
+            raise OutputError(f"another process follows into {directory}", hint="end it first") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        shutil.rmtree(self._work, ignore_errors=True)
+        self._lock.close()
+
+    @property
+    def identity(self) -> Identity | None:
+        """What the state belongs to; None: it is new. Raises RecordsCorrupt."""
+        path = self.directory / "follow.json"
+        if not path.exists():
+            return None
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document.pop("version") != STORE_VERSION:
+                raise RecordsCorrupt(f"{path} was written by another version")
+            return Identity(**document)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordsCorrupt(f"{path} is no state of `checkpoint follow`: {error}") from error
+
+    def claim(self, wanted: Identity) -> None:
+        """The state belongs to this from now on. Raises OutputError where it belongs to something else."""
+        found = self.identity
+        if found is None:
+            text = json.dumps({"version": STORE_VERSION, **asdict(wanted)}, indent=1, sort_keys=True)
+            durable(self.directory / "follow.json", f"{text}\n".encode())
+            return
+        told, asked = asdict(found), asdict(wanted)
+        other = [name for name in told if told[name] != asked[name]]
+        if other:
+            reason = f"{other[0]} was {told[other[0]]}, and is {asked[other[0]]} now"
+            hint = "begin anew from a regular checkpoint, with another --state"
+            raise OutputError(f"{self.directory} is the state of something else: {reason}", hint=hint)
+
+    def _fulls(self) -> list[tuple[int, Path]]:
+        """Full states, the newest first."""
+        paths = self.directory.glob("step-*.pt")
+        return sorted(((int(path.stem.removeprefix("step-")), path) for path in paths), reverse=True)
+
+    def open(
+        self, anchor: Path, assembly: Assembly, first_step: int, shards: int, values: Mapping[int, StepValues] | None
+    ) -> Opened:
+        """The replica as it stood.
+
+        Args:
+            anchor: Regular checkpoint to begin from, where the state is new.
+            assembly: Checks files: they are from another process.
+            first_step: Step that iteration 0 completes.
+            shards: Parts of the replica.
+            values: Of the side channel.
+
+        Raises:
+            RecordsCorrupt: No full state can be read, or a gradient is damaged.
+            StepRefused: The state's optimizer is not the one described.
+        """
+        torn = self._torn()
+        shutil.rmtree(self._work, ignore_errors=True)
+        step, begun = self._newest(anchor)
+        places = [self._work / f"shard{n}" for n in range(min(shards, len(self.training.layout.parameters)))]
+        states = anchors.begin(places, self.training.layout, self.training.optimizer, begun)
+        self.replay = Replay(self.training.optimizer, states)
+        if not self._fulls():
+            self.save()
+        redone = 0
+        while iteration_directory(self.gradients, self.replay.step + 1 - first_step, complete=True).is_dir():
+            number = self.replay.step + 1 - first_step
+            gradient = assembly.assemble(self.gradients, number, self.replay.step + 1)
+            self.replay.advance(gradient, (values or {}).get(gradient.step))
+            redone += 1
+        return Opened(step, redone, torn)
+
+    def _torn(self) -> int | None:
+        for path in self._work.glob("shard*/standing.json"):
+            try:
+                applying: int | None = json.loads(path.read_text(encoding="utf-8"))["applying"]
+            except (OSError, ValueError, KeyError):
+                continue
+            if applying is not None:
+                return applying
+        return None
+
+    def _newest(self, anchor: Path) -> tuple[int, Mapping[str, Any]]:
+        fulls = self._fulls()
+        for number, (step, path) in enumerate(fulls, 1):
+            try:
+                return step, anchors.read_anchor(path)
+            except RecordsCorrupt:
+                if number == len(fulls):
+                    raise
+        begun = anchors.read_anchor(anchor)
+        return int(begun["step"]), begun
+
+    def save(self) -> int:
+        """Write the full state, drop what is older than the one before; its step.
+
+        Nothing is written where a fault ended a step half way, or steps were taken back.
+        """
+        step = self.replay.step
+        states = [shard.state for shard in self.replay.shards]
+        if self._withdrawn or any(state.standing.applying is not None for state in states):
+            return step
+        path = self.directory / f"step-{step:09d}.pt"
+        if not path.exists():
+            new = path.with_suffix(".writing")
+            anchors.write_anchor(new, anchors.snapshot(states, self.training.layout, self.training.optimizer))
+            with new.open("rb") as file:
+                os.fsync(file.fileno())
+            new.replace(path)
+            settle(self.directory)
+        for _, old in self._fulls()[_KEPT:]:
+            old.unlink()
+        return step
+
+    @property
+    def full_step(self) -> int:
+        """Of the newest full state."""
+        return max((step for step, _ in self._fulls()), default=0)
+
+    def withdraw(self, step: int, first_step: int) -> None:
+        """Nothing from this step on may be gone on with. The next opening begins at what is left, or the anchor."""
+        self._withdrawn = True
+        for found, path in self._fulls():
+            if found >= step:
+                path.unlink()
+        for path in self.gradients.glob("iteration-*"):
+            if _number(path) + first_step >= step:
+                shutil.rmtree(path)
+
+    def prune(self, first_step: int) -> None:
+        """Drop gradients that no full state needs."""
+        oldest = min((step for step, _ in self._fulls()), default=0)
+        for path in self.gradients.glob("iteration-*"):
+            if _number(path) + first_step <= oldest:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removeprefix("iteration-").partition(".")[0])

@@ -1,0 +1,164 @@
+"""``flowcheck-net checkpoint follow``: a replica beside a running trainer."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
+    from flowcheck_net.checkpoint.follow import Follower, FollowStatus
+    from flowcheck_net.checkpoint.shard import Decision
+
+_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("follow")
+@click.option("--plan", "plan_file", required=True, type=_FILE, help="The plan that the receiver was given.")
+@click.option(
+    "--boards", required=True, multiple=True, type=_FOLDER, help="As given to `receive --payload`. May be repeated."
+)
+@click.option(
+    "--records",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="As given to `receive -o`, of each receiver. May be repeated.",
+)
+@click.option("--training", required=True, type=_FILE, help="Parameters, buckets and optimizer (training.yaml).")
+@click.option("--anchor", required=True, type=_FILE, help="Regular checkpoint to begin from, where --state is new.")
+@click.option("--state", required=True, type=_FOLDER, help="The replica's own files. It goes on from there.")
+@click.option(
+    "--first-step",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Step that the receiver's iteration 0 completes.",
+)
+@click.option("--until", type=click.IntRange(1), help="End once the replica is at this step.")
+@click.option("--save-every", default=10, show_default=True, type=click.IntRange(1), help="Steps between full states.")
+@click.option("--trust-order", is_flag=True, help="As given to `receive`.")
+@click.option("--values", type=_FILE, help="What the trainer announces, one JSON object a step; it may grow.")
+@click.option("--shards", default=1, show_default=True, type=click.IntRange(1), help="Parts of the replica.")
+@click.option("--interval", default=0.2, show_default=True, type=click.FloatRange(0.01), help="Seconds between looks.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+def command(
+    plan_file: Path,
+    boards: tuple[Path, ...],
+    records: tuple[Path, ...],
+    training: Path,
+    anchor: Path,
+    state: Path,
+    first_step: int,
+    until: int | None,
+    save_every: int,
+    values: Path | None,
+    shards: int,
+    interval: float,
+    *,
+    trust_order: bool,
+    as_json: bool,
+) -> None:
+    """Apply each step to a replica as soon as it is proven, while the trainer runs.
+
+    A step is applied when the boards of `receive --payload` hold all its bytes and the audit of the records so far
+    calls it COVERED or RECOVERED. Ends when the receivers have ended, at --until, or by SIGINT or SIGTERM; killed at
+    any moment, it goes on from --state. Exit codes: 4 bytes are missing, 10 something is not proven or not as
+    described: the replica keeps its step, and a regular checkpoint is asked for.
+
+    \b
+    Example:
+      flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 --payload /dev/shm/fc -o r.fcr &
+      flowcheck-net checkpoint follow --plan plan.json --boards /dev/shm/fc --records r.fcr \\
+          --training training.yaml --anchor step-40.pt --state /var/lib/replica
+    """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.checkpoint.assemble import Assembly
+    from flowcheck_net.checkpoint.follow import Follower, Settings, opened_words
+    from flowcheck_net.checkpoint.follow_boards import Boards
+    from flowcheck_net.checkpoint.follow_proof import Prover
+    from flowcheck_net.checkpoint.follow_store import Store
+    from flowcheck_net.checkpoint.replay import read_values
+    from flowcheck_net.checkpoint.training import build_training
+    from flowcheck_net.cli.checkpoint_replay import require_torch
+    from flowcheck_net.cli.inputs import read_plan_and_digest
+    from flowcheck_net.plan.plan import expectation
+    from flowcheck_net.receive.layout import lay_out
+    from flowcheck_net.spec.check_training import load_training
+
+    require_torch()
+    plan, digest = read_plan_and_digest(plan_file)
+    expected = expectation(plan)
+    layout = lay_out(expected.wire, expected.hops)
+    told = build_training(load_training(training))
+    settings = Settings(first_step, save_every, trust_order, backlog=64)
+    with Store(state, told) as store, Boards(boards, layout.groups, store.gradients) as open_boards:
+        announced = read_values(values) if values else {}
+        checked = Assembly(told.layout, told.average, trust_assumed=trust_order)
+        opened = store.open(anchor, checked, first_step, shards, announced)
+        if not as_json:
+            click.echo(opened_words(opened, store.replay.step), err=True)
+        follower = Follower(open_boards, Prover(expected, layout, records, state), store, settings, digest)
+        follower.values = announced
+        _run(follower, _Say(as_json), interval, until, values)
+
+
+def _run(follower: "Follower", say: "_Say", interval: float, until: int | None, values: Path | None) -> None:
+    """Until it is over; the full state is written at the end, whatever ends it."""
+    import signal
+    import time
+
+    from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
+    from flowcheck_net.checkpoint.replay import read_values
+
+    ended: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda seen, _: ended.append(seen))
+    try:
+        while not ended and not follower.over:
+            done, status = follower.turn()
+            say.told(done, status)
+            if until is not None and status.replica_step >= until:
+                break
+            time.sleep(interval)
+            if values is not None:
+                follower.values = read_values(values)
+    except (StepIncomplete, StepRefused) as error:
+        say.refused(error)
+        raise
+    finally:
+        follower.save()
+
+
+class _Say:
+    """What became of each step; the reason for a lag each time that it is another one."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json = as_json
+        self._lag: object = None
+
+    def told(self, done: "list[Decision]", status: "FollowStatus") -> None:
+        """After a look."""
+        import json
+
+        from flowcheck_net.checkpoint.follow import status_words
+
+        if not done and status.lag == self._lag:
+            return
+        self._lag = status.lag
+        skipped = [each.step for each in done if each.skipped]
+        if self._json:
+            words = {"event": "status", "applied": [each.step for each in done], "skipped": skipped}
+            click.echo(json.dumps({**words, **status_words(status)}, sort_keys=True))
+            return
+        training = "?" if status.training_step is None else f"{status.training_step:,}"
+        click.echo(f"training {training}, replica {status.replica_step:,}, full {status.full_step:,}: {status.reason}")
+
+    def refused(self, error: "StepIncomplete | StepRefused") -> None:
+        """What is asked of the trainer."""
+        import json
+        from dataclasses import asdict
+
+        if self._json:
+            request = asdict(error.request)
+            click.echo(json.dumps({"event": "request", **request, "stop": error.request.stop.value}, sort_keys=True))
