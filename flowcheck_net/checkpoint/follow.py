@@ -1,6 +1,6 @@
 """A replica beside a running trainer: boards -> files -> proof -> optimizer, one step after another.
 
-What is not proven is not applied. ``docs/design/0008-follow.md`` says why each part is needed.
+What is not proven is not applied. ``docs/design/0010-follow.md`` says why each part is needed.
 """
 
 from collections.abc import Mapping

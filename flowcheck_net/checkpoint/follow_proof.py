@@ -2,7 +2,7 @@
 
 A board that is complete has every byte, each confirmed at its place. Two things only the audit knows: whether the
 iteration is the job's (ring order, counts, copies that differ, losses that nobody explains), and whether the numbers
-and positions that the receiver was told hold still, now that more is known. ``docs/design/0008-follow.md``.
+and positions that the receiver was told hold still, now that more is known. ``docs/design/0010-follow.md``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
