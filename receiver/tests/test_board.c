@@ -133,7 +133,9 @@ TEST(test_a_reader_that_wants_all)
 	assert_int_equal(fck_board_next(board, 0, 0), 0);
 	assert_int_equal(fck_board_hold(board, 0, 99), 0);
 	assert_int_equal(fck_board_hold(board, 0, 98), -EBUSY);
+	assert_int_equal(fck_board_is_held(board, 0), 1);
 	fck_board_let_go(board, 0, 0);
+	assert_int_equal(fck_board_is_held(board, 0), 0);
 	assert_int_equal(fck_board_acquire(board, 2, 14, 0), -EAGAIN);
 	assert_int_equal(fck_board_hold(board, 0, 99), 0);
 	fck_board_let_go(board, 0, 1);
