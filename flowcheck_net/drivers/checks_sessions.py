@@ -1,11 +1,14 @@
 """May these steps be taken, by the sessions that are there and the platform's table? Asked before anything is sent."""
 
+import ipaddress
+import re
 from collections.abc import Sequence
 
 from flowcheck_net.errors import Rejected
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.intent import Capabilities, Counted, Direction, MirrorSession, SessionLimit, Step, StepKind
 
+_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*")
 _NOWHERE = ("", "(none)")
 """Destinations of sessions that have none."""
 
@@ -66,6 +69,8 @@ def _deleted(session: MirrorSession, now: Sequence[MirrorSession]) -> str:
 def _created(session: MirrorSession, now: Sequence[MirrorSession], limits: Capabilities) -> str:
     if any(s.name == session.name for s in now):
         return "it is there already"
+    if (strange := _unspeakable(session)) is not None:
+        return f"{strange!r} is no name of a port, or no address"
     if session.windows:
         return f"platform {limits.platform} cannot mirror message windows"
     if session.filters and not limits.filters:
@@ -79,6 +84,24 @@ def _created(session: MirrorSession, now: Sequence[MirrorSession], limits: Capab
     if session.destination in {s.port for s in session.sources}:
         return f"{session.destination} is source and destination"
     return _crowded(session, now, limits)
+
+
+def _unspeakable(session: MirrorSession) -> str | None:
+    """What cannot stand in a line of ours as one word of it; None: everything can."""
+    kind, colon, far = session.destination.partition(":")
+    remote = bool(colon) and kind == "erspan"
+    ports = [*(s.port for s in session.sources), *([] if remote else [session.destination])]
+    addresses = [*([far] if remote else []), *(a for f in session.filters for a in (f.source, f.destination))]
+    wrong = (*(p for p in ports if not _PORT.fullmatch(p)), *(a for a in addresses if not _is_address(a)))
+    return next(iter(wrong), None)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        # A zone of IPv6 (``fe80::1%eth0``) is free text.
+        return "%" not in text and bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
 
 
 def _crowded(session: MirrorSession, now: Sequence[MirrorSession], limits: Capabilities) -> str:

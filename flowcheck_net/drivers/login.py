@@ -8,6 +8,7 @@ tried.
 """
 
 import getpass
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -39,10 +40,16 @@ class Login:
         return tuple(s for s in (self.password, self.enable) if s)
 
     def without_secrets(self, text: str) -> str:
-        """``text`` with every secret in it blotted out."""
-        for secret in self.secrets:
-            text = text.replace(secret, "********")
+        """``text`` with every secret in it blotted out, also as it looks quoted or with its white space squeezed."""
+        for shape in sorted({s for secret in self.secrets for s in _shapes(secret)}, key=len, reverse=True):
+            text = text.replace(shape, "********")
         return text
+
+
+def _shapes(secret: str) -> set[str]:
+    escaped = secret.encode("unicode_escape").decode()
+    quoted = (repr(secret)[1:-1], json.dumps(secret)[1:-1], escaped, escaped.replace("'", "\\'"))
+    return {shape for shape in (secret, " ".join(secret.split()), *quoted) if shape}
 
 
 def known_form(reference: str) -> bool:

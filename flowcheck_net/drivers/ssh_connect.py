@@ -256,8 +256,15 @@ def _through(where: Reference, login: Login) -> tuple["SSHClient", "Channel"]:
     except Exception as error:
         if client is not None:
             client.close()
+        import paramiko
+
+        cure = policy.cure
+        if isinstance(error, paramiko.AuthenticationException):
+            cure = f"check user and password or key for the jump host ({where.jump_login or where.login})"
+        elif isinstance(error, paramiko.BadHostKeyException):
+            cure = "if the jump host was replaced: ssh-keygen -R; if not, somebody stands between"
         text = f"jump host {host}:{port}: {policy.complaint or login.without_secrets(str(error) or repr(error))}"
-        raise Unreachable(text, policy.cure) from error
+        raise Unreachable(text, cure) from error
 
 
 class _Policy:

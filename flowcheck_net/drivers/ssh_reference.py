@@ -11,6 +11,7 @@ FORM = "ssh:HOST or ssh:HOST:PORT?login=env:NAME"
 _FORM = re.compile(
     r"(?P<kind>[a-z]+):(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:?]+)(?::(?P<port>[0-9]{1,5}))?(?:\?(?P<words>.+))?"
 )
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*")
 _HOSTKEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _NUMBERS = {"timeout": (1, 600), "connect": (1, 300), "retries": (0, 10), "confirm": (1, 59)}
 _TEXTS = ("login", "jump", "jump_login", "hostkey", "known_hosts", "dialect", "ids", "vrf", "origin", "via", "ca")
@@ -74,6 +75,9 @@ def parse_reference(management: str, port: int = 22) -> Reference:
     for key in ("login", "jump_login"):
         if key in words and not known_form(words[key]):
             raise ValueError(f"{key} is not understood: write {key}={FORMS}; a password is never written here")
+    for key in ("vrf", "via"):
+        if key in words and not _WORD.fullmatch(words[key]):
+            raise ValueError(f"{key}={words[key]}: one name is needed, of letters, digits, and ._/:- between them")
     if "hostkey" in words and not _HOSTKEY.fullmatch(words["hostkey"]):
         raise ValueError("hostkey is not understood: write hostkey=SHA256:..., as `ssh-keygen -lf` shows it")
     numbers = {key: _number(key, words[key]) for key in _NUMBERS if key in words}

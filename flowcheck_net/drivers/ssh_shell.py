@@ -5,8 +5,8 @@ question of ours (``ask``) a comment with a word of ours is sent, and the answer
 prompt. After a line that changes something (``send``) its echo must come back, then a prompt of the right mode.
 """
 
-import itertools
 import re
+import secrets
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -16,8 +16,10 @@ from flowcheck_net.drivers.ssh_connect import Lost
 
 _NUDGE = 1.0
 """Seconds of silence after which an empty line is sent: a log line may have taken the prompt away."""
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Za-z0-9]|\x1b[=>]|\x07|\x00")
-_QUESTION = re.compile(r"(\[[Yy](es)?[/|][Nn]o?.*\]|\([Yy](es)?/[Nn]o?.*\)|\[confirm\]|\?|[Pp]assword):?\s*:?$")
+_ESCAPES = re.compile(
+    r"\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Za-z0-9]|\x1b[=>]|\x07|\x00"
+)
+_QUESTION = re.compile(r"(\[[Yy](es)?[/|][Nn]o?.*\]|\([Yy](es)?/[Nn]o?.*\)|\[[^\]\n]*\]|\?|[Pp]assword):?\s*:?$")
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]*)"
 _TRIES = 3
 
@@ -55,6 +57,8 @@ class Judge:
     def __init__(self, words: Words) -> None:
         self._errors, self._harmless, self._busy = map(_any_of, (words.errors, words.harmless, words.busy))
         self._refusals = _any_of((*words.errors, *words.refusals))
+        self._secret = ""
+        """Never shown, not even a part of it."""
         self.warnings: list[str] = []
         """Lines that looked like errors and are none."""
 
@@ -80,7 +84,6 @@ class Shell:
         self._host = ""
         self._mode = ""
         self._text = ""
-        self._tokens = itertools.count(1)
         self._prompts: dict[str, str] = {}
         self._noise = _any_of(words.noise)
         self._judge = Judge(words)
@@ -100,6 +103,7 @@ class Shell:
 
     def start(self, password: str = "") -> None:
         """From login to the exec mode, with paging off; raises Lost, Confused or LineRejected."""
+        self._secret = password
         self._prompt()
         self._synchronise()
         if self._mode != self._words.exec_mode:
@@ -180,6 +184,8 @@ class Shell:
         return answer
 
     def _write(self, text: str) -> None:
+        if not text.isprintable():
+            raise Confused(f"{text!r} would be more than one line: it is not sent")
         self._text = ""
         self._stream.write(text + "\n")
 
@@ -224,7 +230,8 @@ class Shell:
     def _to_marker(self, command: str) -> str | None:
         """Send the end marker; what stands before it, or None where a pager does."""
         for _ in range(_TRIES):
-            token = f"fcn-end-{next(self._tokens)}"
+            # Nobody can have written it into a description or a banner beforehand.
+            token = f"fcn-end-{secrets.token_hex(4)}"
             marker = self._words.comment.format(token)
             self._stream.write(marker + "\n")
             if self._prompt(echo=token) is None:
@@ -256,14 +263,18 @@ class Shell:
                 continue
             now = time.monotonic()
             if now - last > self._patience:
-                raise Lost(f"no answer for {self._patience:g} s; the last that came: {self._text[-80:]!r}")
+                raise Lost(f"no answer for {self._patience:g} s; the last that came: {self._shown()[-80:]!r}")
             tail = self._text.rsplit("\n", 1)[-1].rstrip()
             if now - nudged > self._nudge:
-                if _QUESTION.search(tail):
+                if _QUESTION.search(tail) and not self._mode_of(tail):
                     raise Confused(f"the switch asks something that is not expected: {tail!r}")
                 self._stream.write("\n")
                 nudged = now
         return found
+
+    def _shown(self) -> str:
+        """What came, fit for a message that is cut."""
+        return self._text.replace(self._secret, "********") if self._secret else self._text
 
     def _mode_of(self, tail: str) -> str:
         for name, prompt in self._prompts.items():
