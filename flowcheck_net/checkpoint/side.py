@@ -268,7 +268,9 @@ def unframe(data: bytes, at: int) -> tuple[bytes | None, int] | int:
     elif MAGIC.startswith(head[:4]) and len(head) < HEAD.size:
         return len(data) - at
     following = data.find(MAGIC, at + 1)
-    return None, following if following >= 0 else len(data)
+    if following < 0:  # the end may be the beginning of the next
+        following = len(data) - next((n for n in (3, 2, 1) if n < len(data) - at and data.endswith(MAGIC[:n])), 0)
+    return None, following
 
 
 def _message(body: bytes) -> Message | None:

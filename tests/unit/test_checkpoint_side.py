@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcheck_net.checkpoint import side_client
-from flowcheck_net.checkpoint.side import Cause, SideLog, TensorValue, decode, read_side
+from flowcheck_net.checkpoint.side import Cause, SideLog, TensorValue, decode, read_side, unframe
 from flowcheck_net.checkpoint.side_client import SideChannel, framed, plain, rng_states
 from flowcheck_net.checkpoint.side_server import Listener, ListenReport
 from flowcheck_net.errors import OutputError, RecordsCorrupt
@@ -213,6 +213,26 @@ def test_damage_costs_messages_and_never_changes_one(
     assert whole >= (4 if harm != "cut" else sum(len(b"".join(map(framed, WORDS[:n]))) <= at for n in range(1, 6)))
     if whole < 5 and bad and harm != "cut":
         assert found.damaged or found.torn
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_a_message_behind_noise_is_found_wherever_the_stream_is_cut(cut: int) -> None:
+    data = b"noise" + framed(WORDS[0])
+    at = 0
+    while at < cut:
+        found = unframe(data[:cut], at)
+        if isinstance(found, int):
+            break
+        at = found[1]
+    assert at <= cut
+    assert at <= 5
+    while at < 5:
+        rest = unframe(data, at)
+        assert not isinstance(rest, int)
+        at = rest[1]
+    whole = unframe(data, at)
+    assert not isinstance(whole, int)
+    assert whole[0] is not None
 
 
 def test_a_listener_keeps_whole_messages_only(tmp_path: Path) -> None:
