@@ -16,6 +16,7 @@ BENCHES = {
     "receiver": "tests.bench.bench_receiver",
     "placement": "tests.bench.bench_placement",
     "receiver-placement": "tests.bench.bench_receiver_placement",
+    "tcpdump": "tests.bench.bench_tcpdump",
     "plan": "tests.bench.bench_plan",
     "apply": "tests.bench.bench_apply",
     "checkpoint": "tests.bench.bench_checkpoint",

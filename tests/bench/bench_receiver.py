@@ -95,7 +95,7 @@ def _case(name: str, payload: int, bar: float) -> list[Result]:
         return [Result(ratio_name, None, "ratio", bar, note="no dpdk-testpmd (Debian: dpdk-dev)")]
     BUILD.mkdir(parents=True, exist_ok=True)
     packets = BUILD / f"{name}.pcap"
-    packets.write_bytes(images.pcap(list(_frames(payload))))
+    packets.write_bytes(images.pcap(list(looped_frames(payload))))
     ours, theirs = 0.0, 0.0
     for _ in range(ROUNDS):
         theirs = max(theirs, _testpmd_rate(packets))
@@ -107,7 +107,7 @@ def _case(name: str, payload: int, bar: float) -> list[Result]:
     ]
 
 
-def _frames(payload: int) -> Iterator[bytes]:
+def looped_frames(payload: int) -> Iterator[bytes]:
     """Bursts of the flows in turn."""
     for place in range(PACKETS):
         burst, within = divmod(place, BURST)

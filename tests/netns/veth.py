@@ -22,7 +22,7 @@ CLONE_NEWNET = 0x40000000
 LIFETIME = "600"  # seconds after which a namespace that was left behind goes away by itself
 
 
-def _missing() -> str:
+def why_no_namespace() -> str:
     """Why no namespace can be made here; empty: one can."""
     if os.geteuid() != 0:
         return "needs root, to make network namespaces"
@@ -35,7 +35,7 @@ def _missing() -> str:
     return "" if probe.returncode == 0 else f"no veth pair can be made here: {probe.stderr.strip()}"
 
 
-_WHY_NOT = _missing()
+_WHY_NOT = why_no_namespace()
 needs_namespaces = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT or "not skipped")
 
 
