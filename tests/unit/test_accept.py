@@ -1,6 +1,7 @@
 """The acceptance harness: it passes on the code as it is, and fails on code that is broken on purpose."""
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "topologies" / "four-host"
 
 
 @pytest.fixture(scope="module")
-def acceptance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[run.Acceptance]:
+def acceptance() -> Iterator[run.Acceptance]:
     threads = torch.get_num_threads()
-    yield run.Acceptance(EXAMPLE, tmp_path_factory.mktemp("accept"))
+    with tempfile.TemporaryDirectory(dir=run.MEMORY) as place:
+        yield run.Acceptance(EXAMPLE, Path(place))
     torch.set_num_threads(threads)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ from flowcheck_net.checkpoint import anchor
 from flowcheck_net.checkpoint.accept.draw import Belief, Change, Experiment, Silence
 from flowcheck_net.checkpoint.accept.trainer import BUCKETS, CAP_ELEMENTS, Trainer
 from flowcheck_net.checkpoint.describe import describe
-from flowcheck_net.checkpoint.hyper import StepValues
+from flowcheck_net.checkpoint.side import SideLog, read_side
+from flowcheck_net.checkpoint.side_client import HEAD, MAGIC, SideChannel
 from flowcheck_net.checkpoint.training import Training, build_training
 from flowcheck_net.spec.check_training import load_training
 
@@ -25,7 +26,8 @@ class Course:
     gradients: tuple[bytes, ...]
     states: Mapping[int, Mapping[str, Any]]
     """After so many steps: the truth."""
-    values: Mapping[int, StepValues]
+    side: SideLog
+    """What the client in the training loop said."""
     trainings: Mapping[int, Training]
     """Step -> what describes the training from this step on, as the node believes it."""
     change: tuple[int, Change] | None
@@ -82,32 +84,66 @@ class Descriptions:
         return json.dumps(document, sort_keys=True)
 
 
-def train(experiment: Experiment, steps: int, descriptions: Descriptions) -> Course:
-    """Train ``steps`` steps, and ``MORE`` that are never mirrored."""
+def train(experiment: Experiment, steps: int, descriptions: Descriptions, log: Path) -> Course:
+    """Train ``steps`` steps, and ``MORE`` that are never mirrored; the client writes ``log``."""
     trainer = Trainer(experiment.setting)
     belief = experiment.belief
     states = {0: trainer.state()}
     trainings = {0: descriptions.of(trainer, belief)}
-    gradients, values = [], {}
+    gradients = []
+    client = SideChannel(f"file:{log}", run="accept", room=steps + MORE)
+    at, change = experiment.change or (0, None)
     for step in range(1, steps + MORE + 1):
-        changed = experiment.change is not None and experiment.change[0] == step
-        if experiment.change is not None and changed:
-            alter(trainer, experiment.change[1])
-        live = descriptions.of(trainer)
-        sent, told = trainer.step()
-        if experiment.change is not None and step == experiment.change[0] and experiment.change[1] is Change.RATE_ONCE:
-            alter(trainer, Change.RATE_ONCE, back=True)
-        if changed:
+        if change is not None and step == at:
+            alter(trainer, change)
+        live = descriptions.of(trainer).optimizer.digest
+        gradients.append(trainer.step())
+        if change is Change.RATE_ONCE and step == at:
+            alter(trainer, change, back=True)
+        if step == at:
             trainings[step] = descriptions.of(trainer, belief)
-        if not changed or experiment.announced:
-            values[step] = replace(told, optimizer=live.optimizer.digest)
+        if step != at or experiment.announced:
+            _say(client, experiment, trainer, live)
         states[step] = trainer.state()
-        gradients.append(sent)
-    if experiment.belief in (Belief.CLIP, Belief.KERNEL):
-        values = {step: replace(told, optimizer=None) for step, told in values.items()}
-    if experiment.silence is not None:
-        values = _silenced(values, *experiment.silence)
-    return Course(tuple(gradients), states, values, trainings, experiment.change)
+    client.close()
+    if experiment.silence is not None and experiment.silence[1] is Silence.DAMAGED:
+        _damage(log, experiment.silence[0], experiment.seed)
+    return Course(tuple(gradients), states, read_side(log), trainings, experiment.change)
+
+
+def _say(client: SideChannel, experiment: Experiment, trainer: Trainer, live: str) -> None:
+    """What the line in the training loop says after a step."""
+    step, how = experiment.silence or (0, None)
+    if (how is Silence.OMITS and trainer.done == step) or (how is Silence.ENDS and trainer.done >= step):
+        return
+    made = trainer.made
+    rates = made.learning_rates
+    if how is Silence.RATE and trainer.done == step:
+        rates = tuple(rate * 1.0000001 for rate in rates)
+    blind = experiment.belief in (Belief.CLIP, Belief.KERNEL)  # a client that does not know the description's digest
+    client.step(
+        trainer.done,
+        learning_rates=rates,
+        loss_scale=made.loss_scale,
+        skipped=made.skipped,
+        optimizer=None if blind else live,
+        fields=trainer.beside(),
+    )
+
+
+def _damage(log: Path, number: int, seed: int) -> None:
+    """Another bit in the body of a message."""
+    data = bytearray(log.read_bytes())
+    at = -1
+    for _ in range(number):
+        found = data.find(MAGIC, at + 1)
+        if found < 0:
+            break
+        at = found
+    end = data.find(MAGIC, at + 1)
+    body = at + HEAD.size
+    data[body + seed % ((end if end >= 0 else len(data)) - body)] ^= 1
+    log.write_bytes(data)
 
 
 def alter(trainer: Trainer, change: Change, *, back: bool = False) -> None:
@@ -149,16 +185,3 @@ def follow(experiment: Experiment, course: Course, restored: Mapping[str, Any], 
         if course.change is not None and trainer.done == course.change[0] and course.change[1] is Change.RATE_ONCE:
             alter(trainer, Change.RATE_ONCE, back=True)
     return trainer.state()
-
-
-def _silenced(values: Mapping[int, StepValues], step: int, how: Silence) -> dict[int, StepValues]:
-    found = dict(values)
-    if how is Silence.OMITS:
-        found.pop(step, None)
-    elif how is Silence.ENDS:
-        found = {number: told for number, told in found.items() if number < step}
-    elif how is Silence.SWAPS and step - 1 in found:
-        found[step] = found[step - 1]
-    elif how is Silence.RATE and (rates := found[step].learning_rates):
-        found[step] = replace(found[step], learning_rates=tuple(rate * 1.0000001 for rate in rates))
-    return found

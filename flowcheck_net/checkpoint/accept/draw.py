@@ -26,7 +26,7 @@ class Silence(StrEnum):
 
     OMITS = "says nothing of one step"
     ENDS = "says nothing from one step on"
-    SWAPS = "gives a step the values of the step before"
+    DAMAGED = "has a message that was damaged on the way"
     RATE = "says a learning rate that was not used"
 
 

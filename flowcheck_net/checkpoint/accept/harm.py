@@ -26,21 +26,28 @@ def kill_after(calls: int) -> None:
     sys.setprofile(count)
 
 
-def count_calls(report: Path) -> Callable[[], None]:
-    """Arm a life that counts its calls, and writes their number when it ends."""
+def count(report: Path) -> Callable[[], None]:
+    """Arm a life that writes, again and again, how many functions it has called, and how many of them were fsync."""
 
     def arm() -> None:
-        calls = 0
+        calls = syncs = 0
+        genuine = os.fsync
 
-        def count(_frame: object, event: str, _argument: object) -> None:
+        def fsync(descriptor: int) -> None:
+            nonlocal syncs
+            syncs += 1
+            genuine(descriptor)
+
+        def counted(_frame: object, event: str, _argument: object) -> None:
             nonlocal calls
             calls += event in ("call", "c_call")
-            if event == "c_call" and calls % 64 == 0:
+            if event == "c_call" and calls % 256 == 0:
                 sys.setprofile(None)
-                report.write_text(str(calls), encoding="utf-8")
-                sys.setprofile(count)
+                report.write_text(f"{calls} {syncs}", encoding="utf-8")
+                sys.setprofile(counted)
 
-        sys.setprofile(count)
+        os.fsync = fsync  # type: ignore[assignment]
+        sys.setprofile(counted)
 
     return arm
 

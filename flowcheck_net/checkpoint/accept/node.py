@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck_net.checkpoint import anchor
+from flowcheck_net.checkpoint import store as stores
 from flowcheck_net.checkpoint.accept import store
-from flowcheck_net.checkpoint.accept.trainer import differences
 from flowcheck_net.checkpoint.assemble import Assembly
+from flowcheck_net.checkpoint.drift import measure
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete, StepRefused, Stop
-from flowcheck_net.checkpoint.hyper import StepValues
+from flowcheck_net.checkpoint.gate import Bar, NotPublished, Reason
+from flowcheck_net.checkpoint.gradient import Proof, StepGradient
 from flowcheck_net.checkpoint.optimizer import Replay
+from flowcheck_net.checkpoint.publish import Candidate, Policy, publish
+from flowcheck_net.checkpoint.side import SideLog
 from flowcheck_net.checkpoint.state import ReplicaState
 from flowcheck_net.checkpoint.training import Training
 from flowcheck_net.errors import FlowcheckError
@@ -37,8 +41,7 @@ class Task:
     """What the node says, one JSON object a line."""
     trainings: Mapping[int, Training]
     """Step -> what describes the training from this step on."""
-    values: Mapping[int, StepValues]
-    """Of the side channel."""
+    side: SideLog
     steps: int
     every: int
     delay: int
@@ -64,8 +67,12 @@ class Life:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._training = task.training(0)
+        self._values = task.side.values()
         self._replay: Replay
+        self._anchor: anchor.Anchor
+        self._training: Training
+        self._proofs: list[tuple[int, Proof]] = []
+        """Of every step since the anchor."""
         self._trusted = False
         """Has a replica by this description given a regular checkpoint of the trainer?"""
 
@@ -80,81 +87,122 @@ class Life:
                 self._advance(step)
             except (StepIncomplete, StepRefused) as error:
                 task.say("refused", step, f"{error.request.stop}: {error.request.reason}")
-                if not self._realign(step + task.delay):
-                    return
-                continue
+            except NotPublished as error:
+                task.say("refused", step, "; ".join(map(str, error.reasons)))
             except FlowcheckError as error:
                 task.say("refused", step, f"error: {error.message}")
                 return
-            task.say("replica", step)
-            if step % task.every == 0:
-                self._publish(step)
+            else:
+                task.say("replica", step)
+                self._publish_due()
+                continue
+            if not self._realign(step + task.delay):
+                return
 
     def _advance(self, step: int) -> None:
-        values = self._task.values.get(step)
+        values = self._values.get(step)
         if values is None:
+            # also where nothing needs them: an optimizer that changed in silence would not be noticed
             reason = f"the side channel said nothing of step {step:,}"
             raise StepRefused(CheckpointRequest(step - 1, step, Stop.VALUE_MISSING, reason))
-        assembly = Assembly(self._training.layout, self._training.average)
-        self._replay.advance(assembly.assemble(self._task.laid, step - 1, step), values)
+        gradient = self._gradient(step)
+        self._replay.advance(gradient, values)
+        self._proofs.append((step, gradient.proof))
         if not self._trusted:
             self._try_description(step)
 
+    def _gradient(self, step: int) -> StepGradient:
+        assembly = Assembly(self._training.layout, self._training.average)
+        return assembly.assemble(self._task.laid, step - 1, step)
+
     def _try_description(self, step: int) -> None:
         """The first step by a description must give what the trainer has: nothing on the wire would tell."""
-        told = differences(self._snapshot(), anchor.read_anchor(self._regular(step)))
-        if told:
-            reason = f"the replica is not the regular checkpoint of step {step:,}: {told[0]}"
-            raise StepRefused(CheckpointRequest(step - 1, step, Stop.LAYOUT, reason))
+        drift = measure(step, anchor.read_anchor(self._regular(step)), self._snapshot())
+        if not drift.identical:
+            what = f"{drift.fields[0].name} is not that of the trainer's regular checkpoint"
+            raise NotPublished(step, [Reason(Bar.DRIFT, what)])
         self._trusted = True
 
-    def _publish(self, step: int) -> None:
-        try:
-            store.publish(self._task.published, self._snapshot())
-        except FlowcheckError as error:
-            self._task.say("unpublished", step, error.message)
+    def _publish_due(self) -> None:
+        """Publish where it is time to, and it was not done."""
+        task, step = self._task, self._replay.step
+        if step % task.every or step <= self._begun or stores.folder_of(task.published, step).exists():
             return
-        self._task.say("published", step)
+        spec, layout = self._training.optimizer, self._training.layout
+        shapes = {name: p.shape for p in layout.parameters for name in (p.name, *p.aliases)}
+        made = Candidate(
+            step, self._begun, self._anchor, self._snapshot(), self._proofs, shapes, spec.digest, task.side
+        )
+        try:
+            publish(task.published, made, Policy(keep_last=task.steps))
+        except NotPublished as error:
+            task.say("unpublished", step, "; ".join(map(str, error.reasons)))
+        except FlowcheckError as error:
+            task.say("unpublished", step, f"error: {error.message}")
+        else:
+            task.say("published", step)
+
+    @property
+    def _begun(self) -> int:
+        return int(self._anchor["step"])
 
     def _take_up(self) -> bool:
         """The replica as a former life left it, or the newest checkpoint, or the one with which the job began."""
         task = self._task
         places = [task.memory / f"shard{number}" for number in range(SHARDS)]
-        if all(place.is_dir() for place in places):
+        begun = [each for each in task.said() if each["event"] == "begun"]
+        if begun and all(place.is_dir() for place in places):
             try:
-                states = [ReplicaState.open(place) for place in places]
-                self._training = task.training(states[0].step)
-                self._replay = Replay(self._training.optimizer, states)
+                self._resume(places, begun[-1])
             except FlowcheckError as error:
                 task.say("torn", 0, error.message)
             else:
                 task.say("resumed", self._replay.step)
-                if self._replay.step % task.every == 0 and self._replay.step:
-                    self._publish(self._replay.step)
+                self._publish_due()
                 return True
-        found = store.newest(task.published)
-        return self._begin(found if found is not None else anchor.read_anchor(self._regular(0)))
+        try:
+            found = store.newest(task.published)
+        except FlowcheckError as error:
+            task.say("refused", 0, f"error: {error.message}")
+            return False
+        if found is not None:
+            return self._begin(found, "published")
+        return self._begin(anchor.read_anchor(self._regular(0)), "regular")
+
+    def _resume(self, places: list[Path], begun: Mapping[str, Any]) -> None:
+        """Take up the replica in memory; its proofs are made again from what was laid."""
+        states = [ReplicaState.open(place) for place in places]
+        self._training = self._task.training(states[0].step)
+        self._replay = Replay(self._training.optimizer, states)
+        step = int(begun["step"])
+        regular = begun["why"] == "regular"
+        self._anchor = anchor.read_anchor(self._regular(step)) if regular else store.load(self._task.published, step)
+        self._proofs = [(k, self._gradient(k).proof) for k in range(self._begun + 1, self._replay.step + 1)]
+        # the step after the anchor was tried before another was made
+        self._trusted = self._replay.step > step + 1
+        if self._replay.step == step + 1:
+            self._try_description(step + 1)
 
     def _realign(self, step: int) -> bool:
         """Begin from the trainer's regular checkpoint of ``step``; False: it wrote none."""
         if step > self._task.steps or not self._regular(step).exists():
             self._task.say("waits", step)
             return False
-        return self._begin(anchor.read_anchor(self._regular(step)))
+        return self._begin(anchor.read_anchor(self._regular(step)), "regular")
 
-    def _begin(self, found: anchor.Anchor) -> bool:
+    def _begin(self, found: anchor.Anchor, source: str) -> bool:
         task = self._task
         step = int(found["step"])
-        self._training, self._trusted = task.training(step), False
+        self._anchor, self._training, self._trusted, self._proofs = found, task.training(step), False, []
         shutil.rmtree(task.memory, ignore_errors=True)
         places = [task.memory / f"shard{number}" for number in range(SHARDS)]
         try:
             states = anchor.begin(places, self._training.layout, self._training.optimizer, found)
             self._replay = Replay(self._training.optimizer, states)
         except FlowcheckError as error:
-            task.say("refused", step, error.message)
+            task.say("refused", step, f"error: {error.message}")
             return False
-        task.say("begun", step)
+        task.say("begun", step, source)
         return True
 
     def _snapshot(self) -> dict[str, Any]:

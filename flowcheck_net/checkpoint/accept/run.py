@@ -20,6 +20,8 @@ from flowcheck_net.checkpoint.accept.wire import Wire
 from flowcheck_net.checkpoint.accept.words import Kind, Outcome, Report
 
 STEPS, EVERY = 8, 2
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - memory that is a file
+"""Where runs put their files: thousands of fsyncs on a disk take hours, and a kill does not lose what was written."""
 
 
 class Acceptance:
@@ -43,7 +45,7 @@ class Acceptance:
         self._wire = Wire(example)
         self._descriptions = Descriptions(place)
         self._ground = self._wire.ground([Trainer(setting) for setting in SETTINGS], steps)
-        self._calls: dict[str, int] = {}
+        self._work: dict[str, tuple[int, int]] = {}
         """By setting."""
 
     def run(
@@ -70,10 +72,10 @@ class Acceptance:
         with tempfile.TemporaryDirectory(dir=self._place) as place:
             return _One(self, experiment, Path(place)).run()
 
-    def course(self, experiment: Experiment) -> Course:
+    def course(self, experiment: Experiment, place: Path) -> Course:
         """What the trainer does in it."""
         extra = experiment.belief is Belief.OFFSET
-        return train(experiment, self.steps + extra, self._descriptions)
+        return train(experiment, self.steps + extra, self._descriptions, place / "side.log")
 
     def lay(self, experiment: Experiment, course: Course, place: Path) -> Path:
         """What the node gets of the gradients."""
@@ -86,15 +88,16 @@ class Acceptance:
         sent = course.gradients[extra : self.steps + extra]
         return self._wire.lay(in_force, believed, sent, place, faults=experiment.mirror, seed=experiment.seed)
 
-    def calls(self, setting: Setting) -> int:
-        """How many functions an undisturbed life of the node calls."""
-        if setting.name not in self._calls:
+    def work(self, setting: Setting) -> tuple[int, int]:
+        """How many functions an undisturbed life of the node calls, and how often it calls fsync."""
+        if setting.name not in self._work:
             with tempfile.TemporaryDirectory(dir=self._place) as place:
                 one = _One(self, Experiment(0, 0, setting, Kind.NONE), Path(place))
                 report = Path(place) / "calls"
-                live_in_child(one.task(self.lay(one.experiment, one.course, Path(place))), harm.count_calls(report))
-                self._calls[setting.name] = int(report.read_text(encoding="utf-8"))
-        return self._calls[setting.name]
+                live_in_child(one.task(self.lay(one.experiment, one.course, Path(place))), harm.count(report))
+                calls, syncs = report.read_text(encoding="utf-8").split()
+                self._work[setting.name] = int(calls), int(syncs)
+        return self._work[setting.name]
 
 
 class _One:
@@ -102,7 +105,7 @@ class _One:
 
     def __init__(self, shared: Acceptance, experiment: Experiment, place: Path) -> None:
         self._shared, self.experiment, self._place = shared, experiment, place
-        self.course = shared.course(experiment)
+        self.course = shared.course(experiment, place)
         self._random = random.Random(experiment.seed)  # noqa: S311 - nothing secret
         self._lives = 0
 
@@ -116,7 +119,7 @@ class _One:
             self._place / "memory",
             self._place / "journal",
             self.course.trainings,
-            self.course.values,
+            self.course.side,
             self._shared.steps,
             self._shared.every,
             self.experiment.delay,
@@ -126,7 +129,7 @@ class _One:
         """To the end, with the comparison."""
         task = self.task(self._shared.lay(self.experiment, self.course, self._place))
         for at in self.experiment.kills:
-            calls = max(1, round(at * self._shared.calls(self.experiment.setting)))
+            calls = max(1, round(at * self._shared.work(self.experiment.setting)[0]))
             if self._life(task, partial(harm.kill_after, calls)) == 0:
                 break  # it came to its end before
             task.say("killed", 0)
@@ -146,7 +149,7 @@ class _One:
         if disk is None or disk[1] not in (Disk.FULL, Disk.FSYNC):
             return None
         if disk[1] is Disk.FSYNC:
-            return partial(harm.fail_fsync, round(disk[0] * store.FSYNCS * self._shared.steps / self._shared.every))
+            return partial(harm.fail_fsync, int(disk[0] * self._shared.work(self.experiment.setting)[1]))
         largest = (task.regular / f"step-{task.steps}.pt").stat().st_size
         return partial(harm.fill_disk, round((0.4 + disk[0]) * largest))
 
@@ -166,8 +169,7 @@ class _One:
 
 def accept(example: Path, count: int, **options: Any) -> Report:  # noqa: ANN401 - of ``Acceptance`` and its ``run``
     """A whole run in a temporary directory."""
-    shared = Path("/dev/shm")  # noqa: S108 - memory that is a file
-    place = Path(tempfile.mkdtemp(prefix="flowcheck-accept-", dir=shared if shared.is_dir() else None))
+    place = Path(tempfile.mkdtemp(prefix="flowcheck-accept-", dir=MEMORY))
     own = {key: options.pop(key) for key in ("kinds", "first", "each") if key in options}
     try:
         return Acceptance(example, place, **options).run(count, **own)

@@ -1,45 +1,65 @@
-"""How the node publishes, and how whoever restores finds and reads what was published."""
+"""What is offered, and how whoever restores reads it: with PyTorch's own loader, and with our reader."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flowcheck_net.checkpoint import anchor
+from flowcheck_net.checkpoint import store
 from flowcheck_net.errors import RecordsCorrupt
 
 
-def publish(place: Path, state: Mapping[str, Any]) -> None:
-    """Offer a checkpoint. Raises OutputError; nothing is offered then."""
-    place.mkdir(exist_ok=True)
-    anchor.write_anchor(place / f"step-{state['step']:06d}.pt", state)
-
-
 def offered(place: Path) -> tuple[int, ...]:
-    """Steps of all checkpoints that are whole, ascending."""
+    """Steps of all checkpoints that are whole, ascending; the last is what ``store.newest`` offers."""
     found = []
-    for path in sorted(place.glob("step-*.pt")):
+    for each in store.published(place)[0]:
         try:
-            found.append(int(anchor.read_anchor(path)["step"]))
+            store.check_files(each)
         except RecordsCorrupt:
             continue
+        found.append(each.step)
+    newest = store.newest(place)
+    if (newest.step if newest else 0) != (found[-1] if found else 0):
+        raise RecordsCorrupt(f"{place} offers {newest.step if newest else None} as the newest of {found}")
     return tuple(found)
 
 
 def load(place: Path, step: int) -> dict[str, Any]:
-    """A published checkpoint as a regular one; raises FlowcheckError."""
-    return dict(anchor.read_anchor(place / f"step-{step:06d}.pt"))
+    """A published checkpoint in the form of a regular one. Raises RecordsCorrupt."""
+    found = store.read_published(store.folder_of(place, step))
+    return store.check_fields(found.path, found.manifest)
+
+
+def load_as_torch_does(place: Path, step: int, form: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by ``torch.distributed.checkpoint``, without anything of ours; ``form`` has its keys and shapes."""
+    import torch.distributed.checkpoint as dcp
+
+    found = {key: _blank(each) for key, each in form.items()}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        dcp.load(found, checkpoint_id=store.folder_of(place, step) / "dcp", no_dist=True)
+    return found
 
 
 def newest(place: Path) -> dict[str, Any] | None:
     """The newest that is whole; None: there is none."""
-    steps = offered(place)
-    return load(place, steps[-1]) if steps else None
+    found = store.newest(place)
+    return None if found is None else load(place, found.step)
 
 
 def files(place: Path, step: int) -> tuple[Path, ...]:
     """The files of one checkpoint."""
-    return (place / f"step-{step:06d}.pt",)
+    folder = store.folder_of(place, step)
+    return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
 
 
-FSYNCS = 1
-"""Times that publishing one checkpoint calls fsync."""
+def _blank(value: Any) -> Any:  # noqa: ANN401 - whatever a checkpoint holds
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return torch.full_like(value, 77)
+    if isinstance(value, Mapping):
+        return {key: _blank(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_blank(each) for each in value)
+    return None

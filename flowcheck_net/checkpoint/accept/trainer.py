@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowcheck_net.checkpoint.hyper import StepValues
-
 if TYPE_CHECKING:
     import torch
 
@@ -39,6 +37,15 @@ class Setting:
     weight_decay: float = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """With what the last step was made, read from the live optimizer."""
+
+    learning_rates: tuple[float, ...]
+    loss_scale: float | None
+    skipped: bool | None
+
+
 SCALING = {"init_scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 3}
 SETTINGS = (
     Setting("adamw", "adamw", clip=0.5, schedule=True),
@@ -58,7 +65,11 @@ class Trainer:
         self.setting = setting
         self.seed = seed
         self.done = 0
+        self.made = Made((), None, None)
+        self.used = 0
+        """Samples: the position in the data."""
         torch.manual_seed(seed)
+        self.random = torch.Generator().manual_seed(seed)
         nn = torch.nn
         self.model = nn.ModuleDict(
             {
@@ -84,7 +95,9 @@ class Trainer:
         groups = [{"params": wide, "weight_decay": weight_decay}, {"params": narrow, "weight_decay": 0.0}]
         kernels: dict[str, Any] = {"foreach": kernel == "foreach", "fused": kernel == "fused"}
         if rule == "sgd":
-            self.optimizer: Any = torch.optim.SGD(groups, lr=0.05, momentum=0.9, nesterov=True, **kernels)
+            self.optimizer: Any = torch.optim.SGD(
+                groups, lr=0.05, momentum=0.9, dampening=0.0, nesterov=True, **kernels
+            )
         else:
             made = torch.optim.AdamW if rule == "adamw" else torch.optim.Adam
             self.optimizer = made(groups, lr=3e-3, betas=(0.9, 0.95), **kernels)
@@ -93,13 +106,8 @@ class Trainer:
         if self.setting.schedule:
             self.scheduler = torch.optim.lr_scheduler.LinearLR(self.optimizer, start_factor=0.1, total_iters=6)
 
-    def step(self) -> tuple[bytes, StepValues]:
-        """Train one step.
-
-        Returns:
-            The reduced gradient as the buckets hold it, and what a client that reads the live optimizer says. Its
-            digest of the optimizer is left to the caller.
-        """
+    def step(self) -> bytes:
+        """Train one step; gives the reduced gradient as the buckets hold it."""
         import torch
 
         for parameter in self.named.values():
@@ -126,7 +134,8 @@ class Trainer:
             with torch.no_grad():
                 for name, parameter in self.named.items():
                     parameter.copy_(self.masters[name])
-        return sent, StepValues(self.done, rates, scale, skipped)
+        self.made = Made(rates, scale, skipped)
+        return sent
 
     def state(self) -> dict[str, Any]:
         """A regular checkpoint of this step (``checkpoint/anchor.py`` says the form); nothing in it is shared."""
@@ -135,6 +144,7 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule_steps": self.schedule_steps if self.scheduler else self.done,
+            **self.beside(),
         }
         if self.setting.master:
             found["master"] = self.masters
@@ -142,11 +152,17 @@ class Trainer:
             found["scaler"] = self.scaler.state_dict()
         return copy.deepcopy(found)
 
+    def beside(self) -> dict[str, Any]:
+        """What of a checkpoint gradients cannot tell: the next steps need it."""
+        return {"rng": {"torch": self.random.get_state()}, "dataloader": {"position": self.used}}
+
     def load(self, found: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         import torch
 
         self.done = int(found["step"])
+        self.random.set_state(found["rng"]["torch"])
+        self.used = int(found["dataloader"]["position"])
         self.model.load_state_dict(found["model"])
         if self.setting.master:
             with torch.no_grad():
@@ -164,8 +180,9 @@ class Trainer:
     def _loss(self, rank: int) -> "torch.Tensor":
         import torch
 
-        source = torch.Generator().manual_seed(1000 * self.done + 10 * self.seed + rank)
-        tokens = torch.randint(0, VOCABULARY, (8,), generator=source)
+        tokens = torch.randint(0, VOCABULARY, (8,), generator=self.random) + self.used % 3 + rank
+        tokens %= VOCABULARY
+        self.used += len(tokens)
         hidden = torch.tanh(self.model["inner"](self.model["words"](tokens)))
         loss = torch.nn.functional.cross_entropy(self.model["outer"](hidden).float(), (tokens * 3 + 1) % VOCABULARY)
         return loss * float("inf") if self.done + 1 in self.setting.overflow_at else loss
