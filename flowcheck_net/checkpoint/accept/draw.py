@@ -55,6 +55,9 @@ class Belief(StrEnum):
     OFFSET = "the capture began one iteration later than thought"
 
 
+_WORK = {False: "work", True: "work on the replica's memory"}
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """What happens."""
@@ -70,8 +73,9 @@ class Experiment:
     announced: bool = True
     """Does the client read the live optimizer? Otherwise it says nothing of the step with the change."""
     silence: tuple[int, Silence] | None = None
-    kills: tuple[float, ...] = ()
-    """Of each life of the node that is killed: when, as a part of what an undisturbed life does."""
+    kills: tuple[tuple[float, bool], ...] = ()
+    """Of each life of the node that is killed: when, as a part of what an undisturbed life does; True: as a part of its
+    work on the replica's memory alone, which is the smaller part and the more dangerous one."""
     disk: tuple[float, Disk] | None = None
     """When (as a part of all publications), and what."""
     belief: Belief | None = None
@@ -93,7 +97,7 @@ class Experiment:
             found.append(f"step {self.change[0]}: {self.change[1]} ({how})")
         if self.silence:
             found.append(f"step {self.silence[0]}: the side channel {self.silence[1]}")
-        found += [f"the node is killed after {at:.1%} of its work" for at in self.kills]
+        found += [f"the node is killed after {at:.1%} of its {_WORK[memory]}" for at, memory in self.kills]
         if self.disk:
             found.append(f"after {self.disk[0]:.1%} of the publications: {self.disk[1]}")
         if self.belief:
@@ -135,7 +139,7 @@ def _fault(kind: Kind, own: random.Random, ground: Ground) -> dict[str, object]:
     if kind in _MIRROR:
         found["mirror"] = _MIRROR[kind](own, ground)
     elif kind is Kind.RESTART:
-        found["kills"] = tuple(own.random() for _ in range(own.choice((1, 1, 2, 3))))
+        found["kills"] = tuple((own.random(), own.random() < 0.4) for _ in range(own.choice((1, 1, 2, 3))))
     elif kind is Kind.OPTIMIZER:
         found |= {"change": (max(2, step), own.choice(tuple(Change))), "announced": own.random() < 0.6}
     elif kind is Kind.SIDE:

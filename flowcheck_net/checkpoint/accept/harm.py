@@ -7,18 +7,35 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from flowcheck_net.checkpoint.accept.draw import Disk
 
+MEMORY_FILES = ("/checkpoint/shard.py", "/checkpoint/arithmetic.py", "/checkpoint/state.py")
+"""Where the replica's memory is changed."""
 
-def kill_after(calls: int) -> None:
-    """End this process by SIGKILL when it has called so many functions, of Python or C."""
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an undisturbed life of the node does."""
+
+    calls: int
+    """Of functions, of Python or C."""
+    memory: int
+    """Those from the code that changes the replica's memory."""
+    syncs: int
+    """Calls of fsync."""
+
+
+def kill_after(calls: int, *, memory: bool) -> None:
+    """End this process by SIGKILL when it has called so many functions; ``memory``: from ``MEMORY_FILES`` alone."""
     left = calls
 
-    def count(_frame: object, event: str, _argument: object) -> None:
+    def count(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal left
-        if event in ("call", "c_call"):
+        if event in ("call", "c_call") and (not memory or frame.f_code.co_filename.endswith(MEMORY_FILES)):
             left -= 1
             if left <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -27,10 +44,10 @@ def kill_after(calls: int) -> None:
 
 
 def count(report: Path) -> Callable[[], None]:
-    """Arm a life that writes, again and again, how many functions it has called, and how many of them were fsync."""
+    """Arm a life that writes again and again what it has done (``Work``)."""
 
     def arm() -> None:
-        calls = syncs = 0
+        calls = memory = syncs = 0
         genuine = os.fsync
 
         def fsync(descriptor: int) -> None:
@@ -38,12 +55,14 @@ def count(report: Path) -> Callable[[], None]:
             syncs += 1
             genuine(descriptor)
 
-        def counted(_frame: object, event: str, _argument: object) -> None:
-            nonlocal calls
-            calls += event in ("call", "c_call")
+        def counted(frame: FrameType, event: str, _argument: object) -> None:
+            nonlocal calls, memory
+            if event in ("call", "c_call"):
+                calls += 1
+                memory += frame.f_code.co_filename.endswith(MEMORY_FILES)
             if event == "c_call" and calls % 256 == 0:
                 sys.setprofile(None)
-                report.write_text(f"{calls} {syncs}", encoding="utf-8")
+                report.write_text(f"{calls} {memory} {syncs}", encoding="utf-8")
                 sys.setprofile(counted)
 
         os.fsync = fsync  # type: ignore[assignment]

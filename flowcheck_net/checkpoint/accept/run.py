@@ -45,7 +45,7 @@ class Acceptance:
         self._wire = Wire(example)
         self._descriptions = Descriptions(place)
         self._ground = self._wire.ground([Trainer(setting) for setting in SETTINGS], steps)
-        self._work: dict[str, tuple[int, int]] = {}
+        self._work: dict[str, harm.Work] = {}
         """By setting."""
 
     def run(
@@ -88,15 +88,14 @@ class Acceptance:
         sent = course.gradients[extra : self.steps + extra]
         return self._wire.lay(in_force, believed, sent, place, faults=experiment.mirror, seed=experiment.seed)
 
-    def work(self, setting: Setting) -> tuple[int, int]:
-        """How many functions an undisturbed life of the node calls, and how often it calls fsync."""
+    def work(self, setting: Setting) -> harm.Work:
+        """What an undisturbed life of the node does."""
         if setting.name not in self._work:
             with tempfile.TemporaryDirectory(dir=self._place) as place:
                 one = _One(self, Experiment(0, 0, setting, Kind.NONE), Path(place))
-                report = Path(place) / "calls"
+                report = Path(place) / "work"
                 live_in_child(one.task(self.lay(one.experiment, one.course, Path(place))), harm.count(report))
-                calls, syncs = report.read_text(encoding="utf-8").split()
-                self._work[setting.name] = int(calls), int(syncs)
+                self._work[setting.name] = harm.Work(*map(int, report.read_text(encoding="utf-8").split()))
         return self._work[setting.name]
 
 
@@ -128,9 +127,10 @@ class _One:
     def run(self) -> Outcome:
         """To the end, with the comparison."""
         task = self.task(self._shared.lay(self.experiment, self.course, self._place))
-        for at in self.experiment.kills:
-            calls = max(1, round(at * self._shared.work(self.experiment.setting)[0]))
-            if self._life(task, partial(harm.kill_after, calls)) == 0:
+        for at, memory in self.experiment.kills:
+            work = self._shared.work(self.experiment.setting)
+            calls = max(1, round(at * (work.memory if memory else work.calls)))
+            if self._life(task, partial(harm.kill_after, calls, memory=memory)) == 0:
                 break  # it came to its end before
             task.say("killed", 0)
         disk = self.experiment.disk
@@ -149,7 +149,7 @@ class _One:
         if disk is None or disk[1] not in (Disk.FULL, Disk.FSYNC):
             return None
         if disk[1] is Disk.FSYNC:
-            return partial(harm.fail_fsync, int(disk[0] * self._shared.work(self.experiment.setting)[1]))
+            return partial(harm.fail_fsync, int(disk[0] * self._shared.work(self.experiment.setting).syncs))
         largest = (task.regular / f"step-{task.steps}.pt").stat().st_size
         return partial(harm.fill_disk, round((0.4 + disk[0]) * largest))
 

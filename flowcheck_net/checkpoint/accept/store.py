@@ -31,13 +31,23 @@ def load(place: Path, step: int) -> dict[str, Any]:
 
 
 def load_as_torch_does(place: Path, step: int, form: Mapping[str, Any]) -> dict[str, Any]:
-    """The same by ``torch.distributed.checkpoint``, without anything of ours; ``form`` has its keys and shapes."""
+    """The same by ``torch.distributed.checkpoint``, without anything of ours. Raises RecordsCorrupt.
+
+    Args:
+        place: The store.
+        step: Which checkpoint.
+        form: A state with its keys and shapes; no value of it is used.
+    """
     import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
 
     found = {key: _blank(each) for key, each in form.items()}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        dcp.load(found, checkpoint_id=store.folder_of(place, step) / "dcp", no_dist=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+            dcp.load(found, checkpoint_id=store.folder_of(place, step) / "dcp", no_dist=True)
+    except CheckpointException as error:
+        raise RecordsCorrupt(f"PyTorch cannot load step {step:,}: {error}") from error
     return found
 
 
