@@ -40,6 +40,7 @@ class Acceptance:
         import torch
 
         torch.set_num_threads(1)  # a forked child must not wait for threads that it does not have
+        store.warm()
         self.seed, self.steps, self.every = seed, steps, every
         self._place = place
         self._wire = Wire(example)

@@ -1,5 +1,6 @@
 """What is offered, and how whoever restores reads it: with PyTorch's own loader, and with our reader."""
 
+import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +56,17 @@ def newest(place: Path) -> dict[str, Any] | None:
     """The newest that is whole; None: there is none."""
     found = store.newest(place)
     return None if found is None else load(place, found.step)
+
+
+def warm() -> None:
+    """Import what publishing and loading use, so that no forked node spends seconds on it."""
+    import safetensors.torch  # noqa: F401
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        dcp.save({"a": torch.zeros(2)}, checkpoint_id=place, no_dist=True)
 
 
 def files(place: Path, step: int) -> tuple[Path, ...]:
