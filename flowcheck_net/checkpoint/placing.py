@@ -1,16 +1,17 @@
 """What the receiver is to place while packets come, worked out by the audit from what it has seen so far."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from flowcheck_net.audit.anchors import anchors
-from flowcheck_net.audit.survey import survey
+from flowcheck_net.audit.survey import Survey, survey
 from flowcheck_net.checkpoint.payload import FORMS
 from flowcheck_net.ids import GroupName
 from flowcheck_net.model.expect import Expectation
 from flowcheck_net.receive.lay import Layer, PatternKey
-from flowcheck_net.receive.layout import Layout, lay_out
+from flowcheck_net.receive.layout import Layout, buffer_of, lay_out
 from flowcheck_net.receive.placement import placement_text
 from flowcheck_net.receive.receiver_spool import spool_records
 from flowcheck_net.receive.records import Records
@@ -32,6 +33,8 @@ class Learnt:
     """By group: what is taken for true and cannot be seen. Nothing is placed then, unless told to trust."""
     uncovered: Mapping[GroupName, int]
     """Units that no queue pair brings which is followed, of the groups of which some are."""
+    in_step: bool
+    """By their times, iterations of one number are one iteration on all queue pairs of a group."""
 
 
 def learn_placement(
@@ -58,7 +61,37 @@ def learn_placement(
         found.doubts,
         found.assumptions,
         _uncovered(layer, layout),
+        _in_step(sighted),
     )
+
+
+def _in_step(sighted: Survey) -> bool:
+    """Were windows of one number at one time?
+
+    By the pace that was seen alone: the job's iteration time may be wrong, and a receiver that starts amidst a job
+    hears an iteration at one port and not at the other.
+    """
+    flows: dict[GroupName, list[dict[int, int]]] = {}
+    for shown in sighted.shown:
+        if any(shown.assigned.slot.pattern.sizes):
+            windows = enumerate(shown.windows, shown.start)
+            times = {number: window.first_time for number, window in windows if window.first_time is not None}
+            flows.setdefault(buffer_of(shown.assigned.slot.hop.group), []).append(times)
+    return all(map(_together, flows.values()))
+
+
+def _together(flows: Sequence[Mapping[int, int]]) -> bool:
+    """``flows``: times by number. Each must show two iterations, and a number's times must lie within half a step."""
+    if len(flows) < 2:
+        return True
+    steps = [(two[1] - one[1]) / (two[0] - one[0]) for times in flows for one, two in pairwise(sorted(times.items()))]
+    if not steps or any(len(times) < _ITERATIONS for times in flows):
+        return False
+    for number in {number for times in flows for number in times}:
+        found = [times[number] for times in flows if number in times]
+        if max(found) - min(found) > min(steps) / 2:
+            return False
+    return True
 
 
 def _uncovered(layer: Layer, layout: Layout) -> dict[GroupName, int]:
@@ -109,7 +142,7 @@ class Learner:
         records = spool_records(spool, ())
         found = learn_placement(self._expectation, records, trust_order=self._trust_order, plan_digest=self._digest)
         self.latest = found
-        sure = found.iterations >= _ITERATIONS and not found.uncovered and not found.doubts
+        sure = found.iterations >= _ITERATIONS and found.in_step and not found.uncovered and not found.doubts
         return found.text if sure else ""
 
 

@@ -124,6 +124,7 @@ def _say_why(latest: Any) -> None:  # noqa: ANN401 - Learnt, imported late
         ["fewer than two iterations of the planned job were seen"] if latest is None or latest.iterations < 2 else []
     )
     if latest is not None:
+        reasons += [] if latest.in_step else ["by their times, iterations of one number differ between queue pairs"]
         reasons += [*latest.doubts, *(text for texts in latest.assumptions.values() for text in texts)]
         reasons += [f"{group}: no queue pair brings {count} packets" for group, count in latest.uncovered.items()]
     for reason in dict.fromkeys(reasons):
