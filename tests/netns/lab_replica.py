@@ -91,7 +91,7 @@ def words(trained: Trained, place: Path, anchor: int, *more: str) -> list[str]:
 def run_followed(
     lab: Lab, trained: Trained, place: Path, anchor: int, *faults: str, kill_at: int = 0, more: tuple[str, ...] = ()
 ) -> Followed:
-    """A run with a follower beside it, again and slower where the machine was too busy.
+    """A run with a follower beside it, again and slower where the machine was too busy, or lost what it should not.
 
     ``kill_at``: the follower gets SIGKILL at this step, and another one is started.
     """
@@ -113,9 +113,17 @@ def run_followed(
             code = follower.wait()
         finally:
             follower.end()
-        if not report.busy:
+        proven = all(each.publishable for each in report.audit.iterations)
+        if not faults_lose(faults) and not proven:
+            assert code in (4, 10), follower.said()  # the lab lost something: whoever follows must have refused
+        elif not report.busy:
             return Followed(report, place, code, follower.lines(), follower.said(), follower.killed)
     pytest.skip(f"this machine is too busy: {report.late:.2f} s late, dropped {report.switch_drops}")
+
+
+def faults_lose(faults: tuple[str, ...]) -> bool:
+    """Is anything but another tenant's traffic asked for?"""
+    return any(fault != "tenant" for fault in faults)
 
 
 class Follower:
