@@ -108,8 +108,13 @@ class Life:
         gradient = self._gradient(step)
         self._replay.advance(gradient, values)
         self._proofs.append((step, gradient.proof))
-        if not self._trusted:
+        if not self._trusted and self._proves:
             self._try_description(step)
+
+    @property
+    def _proves(self) -> bool:
+        """Was a step since the anchor made, and not skipped? A skipped one changes nothing, whatever is described."""
+        return self._replay.step - self._begun > self._replay.shards[0].state.standing.skipped
 
     def _gradient(self, step: int) -> StepGradient:
         assembly = Assembly(self._training.layout, self._training.average)
@@ -127,6 +132,9 @@ class Life:
         """Publish where it is time to, and it was not done."""
         task, step = self._task, self._replay.step
         if step % task.every or step <= self._begun or stores.folder_of(task.published, step).exists():
+            return
+        if not self._trusted:
+            task.say("unpublished", step, f"{Bar.DRIFT}: no step was made yet that proves the description")
             return
         spec, layout = self._training.optimizer, self._training.layout
         shapes = {name: p.shape for p in layout.parameters for name in (p.name, *p.aliases)}
@@ -178,10 +186,9 @@ class Life:
         regular = begun["why"] == "regular"
         self._anchor = anchor.read_anchor(self._regular(step)) if regular else store.load(self._task.published, step)
         self._proofs = [(k, self._gradient(k).proof) for k in range(self._begun + 1, self._replay.step + 1)]
-        # the step after the anchor was tried before another was made
-        self._trusted = self._replay.step > step + 1
-        if self._replay.step == step + 1:
-            self._try_description(step + 1)
+        self._trusted = False
+        if self._proves:
+            self._try_description(self._replay.step)
 
     def _realign(self, step: int) -> bool:
         """Begin from the trainer's regular checkpoint of ``step``; False: it wrote none."""
