@@ -1,7 +1,6 @@
 """Helpers of this folder: the command, and records without what a live receiver cannot know."""
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -98,15 +97,28 @@ def ask(prefix: str, command: str) -> Any:
 
 
 def wait_until_idle(pid: int) -> None:
-    """Until the process has used little processor time for a while: what was sent has been counted."""
-    stat = Path(f"/proc/{pid}/stat")
-    before, ticks = -1, os.sysconf("SC_CLK_TCK")
+    """Until each thread sleeps most of the time that it does not wait for a processor: what was sent has been counted.
+
+    A thread that has work and gets no processor, because others are busy, is not idle.
+    """
     while True:
-        spent = sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
-        if before >= 0 and (spent - before) / ticks <= 0.1:
-            return
-        before = spent
+        before, began = _processor_times(pid), time.monotonic()
         time.sleep(0.3)
+        passed = time.monotonic() - began
+        after = _processor_times(pid)
+        if before.keys() == after.keys() and all(
+            after[one][0] - before[one][0] <= (passed - (after[one][1] - before[one][1])) / 3 for one in after
+        ):
+            return
+
+
+def _processor_times(pid: int) -> dict[str, tuple[float, float]]:
+    """By thread: seconds on a processor, and seconds of waiting for one."""
+    found = {}
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        ran, waited, _ = (thread / "schedstat").read_text().split()
+        found[thread.name] = int(ran) / 1e9, int(waited) / 1e9
+    return found
 
 
 def plain(records: Records) -> Records:
