@@ -62,8 +62,9 @@ contracts: setup ## who may import what, in Python and in C
 native: setup ## build the C core if a source of it has changed
 	$(BIN)/ninja -C build/cp311 --quiet
 
-test-py: native torch ## pytest, two workers
-	$(BIN)/python -m pytest -n 2 -q
+test-py: native torch ## pytest, two workers; then what needs the machine for itself
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not alone'
+	$(BIN)/python -m pytest -q -m alone
 
 build/asan/build.ninja: meson.build $(READY)
 	$(BIN)/meson setup $(if $(wildcard build/asan/build.ninja),--reconfigure) build/asan \

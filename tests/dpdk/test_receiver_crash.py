@@ -24,7 +24,7 @@ from tests.dpdk.placing import SEED
 from tests.dpdk.receiving import Running, needs_receiver, read, spool_of, wait_until_idle
 from tests.netns.veth import namespace, needs_namespaces
 
-pytestmark = [needs_receiver, needs_namespaces]
+pytestmark = [pytest.mark.alone, needs_receiver, needs_namespaces]
 KILLS = int(os.environ.get("FLOWCHECK_RECEIVER_KILLS", "2"))
 A_ROUND = 10
 """Kills in one run of the command."""

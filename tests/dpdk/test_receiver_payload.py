@@ -20,7 +20,7 @@ from tests.dpdk.placing import SEED, layouts
 from tests.dpdk.receiving import Running, ask, needs_receiver, spool_of, wait_until_idle
 from tests.netns.veth import namespace, needs_namespaces
 
-pytestmark = [needs_receiver, needs_namespaces]
+pytestmark = [pytest.mark.alone, needs_receiver, needs_namespaces]
 ITERATIONS = 12
 
 

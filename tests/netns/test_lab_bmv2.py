@@ -14,7 +14,7 @@ from tests.netns.lab_running import heard, made
 ITERATIONS = 8
 _WHY_NOT = missing(("bmv2",))
 
-pytestmark = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT or "not skipped")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT or "not skipped")]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ ITERATIONS = 20
 FOREIGN = "198.51.100.1"
 HOST1 = End("leaf1", "host1")
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ ITERATIONS = 8
 FOREIGN = "2001:db8::1"
 LANES = [("dp0", 0), ("dp0", 1), ("dp1", 0), ("dp1", 1)]
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped")]
 
 
 def seen(report: AuditReport) -> Counter[tuple[str, str, int]]:
