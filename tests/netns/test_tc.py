@@ -251,7 +251,7 @@ def test_a_session_that_the_kernel_refuses_midway_leaves_nothing(
         (named("fcn-gpt-0", "mon1:rx", to="mon1"), "source and destination"),
         (named("fcn-gpt-0", "host1:rx", to="lo"), "loopback"),
         (named("fcn-gpt-4294967296", "host1:rx", to="mon1"), "cookie"),
-        (named("fcn-gpt-007", "host1:rx", to="mon1"), "cookie"),
+        (named("fcn-gpt-007", "host1:rx", to="mon1"), "not a session of job"),
         (named("fcn-gpt-0", "host1:rx", to="mon1", filters=[("10.0.0.1", "fd77::2")]), "two IP versions"),
         (MirrorSession(SessionName("fcn-gpt-0"), (), named("x", to="mon1").destination), "no source"),
     ],

@@ -273,7 +273,7 @@ class TestPlatforms:
     def test_an_unknown_platform_lists_the_known_ones(self, name: str) -> None:
         with pytest.raises(PlanError, match="is not known") as caught:
             capabilities(name)
-        assert "fake, junos-qfx, nxos, ovs" in caught.value.hint
+        assert "fake, junos-qfx, linux, nxos, ovs" in caught.value.hint
 
     @pytest.mark.parametrize("name", known_platforms())
     def test_every_number_has_a_source(self, name: str) -> None:
