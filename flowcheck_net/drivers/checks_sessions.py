@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from flowcheck_net.errors import Rejected
-from flowcheck_net.ids import SwitchName
+from flowcheck_net.ids import SessionName, SwitchName
 from flowcheck_net.intent import Capabilities, Counted, Direction, MirrorSession, SessionLimit, Step, StepKind
 
 _PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*")
@@ -26,8 +26,16 @@ def refuse_impossible(
         first: number of the first step, for the message.
     """
     now = list(there)
+    made: set[SessionName] = set()
     for number, step in enumerate(steps, first):
-        problem = _created(step.session, now, limits) if step.kind is StepKind.CREATE else _deleted(step.session, now)
+        if step.kind is StepKind.CREATE:
+            problem = _created(step.session, now, limits)
+            made.add(step.session.name)
+        elif step.session.name in made:
+            # What goes with a session (access lists, labels) is known from reading it.
+            problem = "an earlier step of the same write creates it: delete it in a write of its own"
+        else:
+            problem = _deleted(step.session, now)
         if problem:
             raise Rejected(switch, f"step {number} ({step.kind} {step.session.name}): {problem}; nothing was sent")
         if step.kind is StepKind.CREATE:
