@@ -22,7 +22,7 @@ setup: $(READY) ## virtual environment with everything, C core built
 
 $(READY): pyproject.toml constraints.txt meson.build
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q --retries 8 -c constraints.txt meson-python meson ninja cffi
+	$(BIN)/pip install -q --retries 8 -c constraints.txt meson-python meson ninja cffi setuptools wheel
 	$(BIN)/pip install -q --retries 8 -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
