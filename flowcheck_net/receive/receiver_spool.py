@@ -17,12 +17,12 @@ from typing import Any
 from flowcheck_net.errors import ReceiveError
 from flowcheck_net.ids import Address, CapturePort, Qpn
 from flowcheck_net.receive import native_receiver as native
+from flowcheck_net.receive.kept_file import KeptFile
 from flowcheck_net.receive.native_receiver import SpoolKind
 from flowcheck_net.receive.native_records import Kind
 from flowcheck_net.receive.records import Capture, Cause, Flow, Gap, Missing, Records, Tunnel, TunnelKind
 from flowcheck_net.receive.records_merge import join_captures
-from flowcheck_net.receive.records_rows import ROW
-from flowcheck_net.receive.records_write import BLOCK, CAUSES, GAP, MISSING, REPEAT, SEEN, rows_in_file
+from flowcheck_net.receive.records_write import BLOCK, CAUSES, GAP, MISSING, REPEAT, SEEN
 
 _PSN_COUNT = 1 << 24
 _POSITION, _BYTES, _PACKETS = 0, 1, 2
@@ -58,11 +58,11 @@ class _Findings:
     ended: bool = False
 
 
-def blocks(path: Path) -> Iterator[SpoolBlock]:
+def blocks(file: KeptFile) -> Iterator[SpoolBlock]:
     """The sound blocks of a spool, up to the first one that is not."""
-    if path.stat().st_size == 0:
+    if file.size == 0:
         return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = 0
         while at + BLOCK.size <= len(data):
             kind, chain, flow, checksum, length = BLOCK.unpack_from(data, at)
@@ -75,17 +75,21 @@ def blocks(path: Path) -> Iterator[SpoolBlock]:
 
 
 def spool_records(path: Path, sources: Sequence[str]) -> Records:
-    """The records of one run of the receiver. Messages stay in the spool until they are looked at.
+    """The records of one run of the receiver.
+
+    Messages stay in the spool until they are looked at, also where the receiver has removed it meanwhile.
 
     Args:
         path: the spool.
         sources: what it received from, for ``Records.sources``.
 
     Raises:
+        FileNotFoundError: the receiver has removed it.
         ReceiveError: another version wrote the spool, or one flow came to two workers of a port.
     """
     found = _Findings()
-    for number, block in enumerate(blocks(path)):
+    spool = KeptFile.opened(path)
+    for number, block in enumerate(blocks(spool)):
         if number == 0:
             _check_head(path, block)
         _note(found, block)
@@ -94,7 +98,7 @@ def spool_records(path: Path, sources: Sequence[str]) -> Records:
         sources=tuple(sources),
         warnings=warnings,
         captures=tuple(_captures(found)),
-        flows=tuple(_flows(path, found)),
+        flows=tuple(_flows(spool, found)),
     )
 
 
@@ -184,12 +188,12 @@ def _capture(found: _Findings, chain: int, name: CapturePort) -> Capture:
     )
 
 
-def _flows(path: Path, found: _Findings) -> list[Flow]:
+def _flows(spool: KeptFile, found: _Findings) -> list[Flow]:
     """Sorted; ReceiveError where a flow of one port came to two workers."""
     if found.ended:
-        flows = [_whole(path, found, key) for key in found.flows]
+        flows = [_whole(spool, found, key) for key in found.flows]
     else:
-        flows = [flow for key in found.keys if (flow := _closed(path, found, key)) is not None]
+        flows = [flow for key in found.keys if (flow := _closed(spool, found, key)) is not None]
     flows.sort(key=_place)
     for one, two in pairwise(flows):
         if _place(one) == _place(two):
@@ -205,7 +209,7 @@ def _place(flow: Flow) -> tuple[str, str, str, int]:
     return flow.capture, flow.source, flow.destination, flow.dest_qp
 
 
-def _base(path: Path, found: _Findings, key: FlowId, row: tuple[Any, ...]) -> Flow:
+def _base(spool: KeptFile, found: _Findings, key: FlowId, row: tuple[Any, ...]) -> Flow:
     """Key and counters of a flow, and its messages."""
     _, family, source, destination, dest_qp, mtu, *counts = row
     classes = len(native.CLASSES)
@@ -225,17 +229,17 @@ def _base(path: Path, found: _Findings, key: FlowId, row: tuple[Any, ...]) -> Fl
         reordered=reordered,
         missing=(),
         gaps=(),
-        messages=rows_in_file(path, found.extents[key]) if key in found.extents else (),
+        messages=spool.rows(found.extents[key]) if key in found.extents else (),
         truncated=truncated,
     )
 
 
-def _whole(path: Path, found: _Findings, key: FlowId) -> Flow:
+def _whole(spool: KeptFile, found: _Findings, key: FlowId) -> Flow:
     def rows(kind: Kind) -> bytes:
         return found.arrays.get((kind, key), b"")
 
     return replace(
-        _base(path, found, key, found.flows[key]),
+        _base(spool, found, key, found.flows[key]),
         seen=tuple((first, last) for first, last in SEEN.iter_unpack(rows(Kind.SEEN))),
         repeats=tuple((position, extra) for position, extra in REPEAT.iter_unpack(rows(Kind.REPEATS))),
         missing=tuple(
@@ -249,13 +253,12 @@ def _whole(path: Path, found: _Findings, key: FlowId) -> Flow:
     )
 
 
-def _closed(path: Path, found: _Findings, key: FlowId) -> Flow | None:
+def _closed(spool: KeptFile, found: _Findings, key: FlowId) -> Flow | None:
     """What is certain of a flow whose receiver was killed: its closed messages. None: there are none."""
     if key not in found.extents:
         return None
-    base = _base(path, found, key, found.keys[key])
-    with path.open("rb") as file:
-        rows = [row for offset, length in found.extents[key] for row in _rows_at(file.fileno(), offset, length)]
+    base = _base(spool, found, key, found.keys[key])
+    rows = list(spool.rows(found.extents[key]).tuples())
     ranges = _united([(row[_POSITION], row[_POSITION] + row[_PACKETS] - 1) for row in rows])
     return replace(
         base,
@@ -269,12 +272,6 @@ def _closed(path: Path, found: _Findings, key: FlowId) -> Flow | None:
         truncated=0,
         missing=tuple(_hole(before + 1, after - 1) for (_, before), (after, _) in pairwise(ranges)),
     )
-
-
-def _rows_at(file: int, offset: int, length: int) -> Iterator[tuple[int, ...]]:
-    from os import pread
-
-    return ROW.iter_unpack(pread(file, length, offset))
 
 
 def _united(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -14,7 +14,7 @@ from flowcheck_net.errors import ReceiveError
 from flowcheck_net.receive.native_records import FORMAT, Kind
 from flowcheck_net.receive.records import Cause, Flow, Gap, Missing, Records
 from flowcheck_net.receive.records_place import copy_all, nameless, records_place
-from flowcheck_net.receive.records_rows import ROW, MessageRows, rows_of
+from flowcheck_net.receive.records_rows import rows_of
 
 MAGIC = b"\x89FCR\r\n\x1a\n"
 HEAD = struct.Struct("<8sIIQ")
@@ -204,18 +204,3 @@ def write_records(path: Path, records: Records) -> None:
             f"{path}: the records hold a number that has no place in the file: {error}",
             hint="write them as JSON: give -o a name that ends in .json",
         ) from error
-
-
-def rows_in_file(path: Path, extents: Sequence[tuple[int, int]]) -> MessageRows:
-    """Messages that stay in the file until somebody looks at them."""
-
-    def load() -> bytes:
-        with path.open("rb") as file:
-            return b"".join(_piece(file, offset, length) for offset, length in extents)
-
-    return MessageRows(sum(length for _, length in extents) // ROW.size, load)
-
-
-def _piece(file: BinaryIO, offset: int, length: int) -> bytes:
-    file.seek(offset)
-    return file.read(length)

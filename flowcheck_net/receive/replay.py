@@ -10,11 +10,12 @@ from typing import Protocol
 from flowcheck_net.errors import CaptureError
 from flowcheck_net.ids import CapturePort
 from flowcheck_net.receive.capture_file import legible
+from flowcheck_net.receive.kept_file import KeptFile
 from flowcheck_net.receive.native import Settings
 from flowcheck_net.receive.records import Capture, Flow, Message, Records
 from flowcheck_net.receive.records_place import records_place
 from flowcheck_net.receive.records_rows import MessageRows
-from flowcheck_net.receive.records_write import FlowId, RecordsWriter, rows_in_file
+from flowcheck_net.receive.records_write import FlowId, RecordsWriter
 from flowcheck_net.receive.replay_chain import Chain, FileFindings, Job, Keeper, chains_of, read_chain
 
 
@@ -117,11 +118,11 @@ def replay_to_file(
     Raises:
         OutputError: ``output`` cannot be written. Else as ``replay``.
     """
-    target = Path(os.path.realpath(output))
     with records_place(output) as place, RecordsWriter(place.file, place.folder) as writer:
         counted = _Counted(paths, Job(captures or {}, settings, watch), writer, jobs)
         extents = writer.messages()
-        records, keys = counted.records(lambda key: rows_in_file(target, extents[key]) if key in extents else ())
+        kept = KeptFile.of(place.file, str(output))
+        records, keys = counted.records(lambda key: kept.rows(extents[key]) if key in extents else ())
         writer.close(records, keys)
     counted.complain(records)
     return records

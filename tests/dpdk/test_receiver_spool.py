@@ -8,6 +8,7 @@ import pytest
 
 from flowcheck_net.errors import OutputError, ReceiveError
 from flowcheck_net.ids import CapturePort
+from flowcheck_net.receive.kept_file import KeptFile
 from flowcheck_net.receive.native import Settings
 from flowcheck_net.receive.native_receiver import SpoolKind
 from flowcheck_net.receive.receiver_config import Plan
@@ -48,7 +49,7 @@ def spool(folder: Path) -> Path:
 
 
 def test_the_whole_one(folder: Path, whole: Records) -> None:
-    kinds = [block.kind for block in blocks(spool(folder))]
+    kinds = [block.kind for block in blocks(KeptFile.opened(spool(folder)))]
     assert kinds[0] == SpoolKind.HEAD
     assert kinds[-1] == SpoolKind.END
     assert whole.warnings == ()
@@ -71,9 +72,27 @@ def claims_no_more(part: Records, whole: Records) -> None:
     assert all(one.packets <= two.packets for one, two in zip(part.captures, whole.captures, strict=True))
 
 
+def test_messages_outlive_the_name_of_the_spool(folder: Path, whole: Records, tmp_path: Path) -> None:
+    """A receiver that ends removes it, between the moment somebody opened it and the moment he looks at messages."""
+    copy = tmp_path / "life-0.spool"
+    copy.write_bytes(spool(folder).read_bytes())
+    early = spool_records(copy, ("x",))
+    copy.unlink()
+    assert [list(flow.messages) for flow in early.flows] == [list(flow.messages) for flow in whole.flows]
+
+
+def test_a_spool_cut_after_it_was_opened(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "life-0.spool"
+    copy.write_bytes(spool(folder).read_bytes())
+    early = spool_records(copy, ())
+    copy.write_bytes(b"")
+    with pytest.raises(ReceiveError, match="was cut while it was being read"):
+        list(early.flows[0].messages)
+
+
 def test_cut_anywhere(folder: Path, whole: Records, tmp_path: Path) -> None:
     data = spool(folder).read_bytes()
-    ends = [block.offset + len(block.content) for block in blocks(spool(folder))]
+    ends = [block.offset + len(block.content) for block in blocks(KeptFile.opened(spool(folder)))]
     draw = random.Random(6)
     places = {*ends[:-1], *(end - 1 for end in ends[1:]), *(draw.randrange(ends[1], len(data)) for _ in range(50))}
     cut = tmp_path / "cut.spool"
@@ -93,12 +112,12 @@ def test_cut_anywhere(folder: Path, whole: Records, tmp_path: Path) -> None:
 def test_damaged_in_the_middle(folder: Path, whole: Records, tmp_path: Path) -> None:
     """What comes behind a bad block is not used."""
     data = bytearray(spool(folder).read_bytes())
-    found = list(blocks(spool(folder)))
+    found = list(blocks(KeptFile.opened(spool(folder))))
     victim = next(block for block in found if block.kind == 1)
     data[victim.offset + 3] ^= 1
     damaged = tmp_path / "damaged.spool"
     damaged.write_bytes(data)
-    assert len(list(blocks(damaged))) == found.index(victim)
+    assert len(list(blocks(KeptFile.opened(damaged)))) == found.index(victim)
     claims_no_more(spool_records(damaged, ()), whole)
 
 
@@ -117,7 +136,7 @@ def test_a_flow_at_two_workers_of_a_port_is_refused(folder: Path, tmp_path: Path
 
     doubled = tmp_path / "doubled.spool"
     with doubled.open("wb") as file:
-        for block in blocks(spool(folder)):
+        for block in blocks(KeptFile.opened(spool(folder))):
             for chain in (0, 1) if block.kind in (SpoolKind.WORKER, SpoolKind.FLOW) else (0,):
                 write_block(file, block.kind, (chain, block.flow), block.content)  # type: ignore[arg-type]
     with pytest.raises(ReceiveError, match="came to two queues"):
@@ -128,7 +147,7 @@ def test_lives_before_and_after_a_death_are_merged(folder: Path, tmp_path: Path)
     """The first was cut; the second saw packets of a later time, which a file cannot give: it saw nothing here."""
     (tmp_path / "sources").write_text("ckpt0:cap0=x\n")
     data = spool(folder).read_bytes()
-    ends = [block.offset + len(block.content) for block in blocks(spool(folder))]
+    ends = [block.offset + len(block.content) for block in blocks(KeptFile.opened(spool(folder)))]
     (tmp_path / "life-0.spool").write_bytes(data[: ends[-2]])
     (tmp_path / "life-1.spool").write_bytes(data[: ends[1]])
     records = records_of(tmp_path, ["signal 9"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from flowcheck_net.ids import CapturePort
+from flowcheck_net.receive.kept_file import KeptFile
 from flowcheck_net.receive.native import Settings
 from flowcheck_net.receive.receiver_config import Plan
 from flowcheck_net.receive.receiver_device import Port, device_of
@@ -74,7 +75,7 @@ def test_every_flow_is_at_one_worker_and_each_has_some(tmp_path: Path, many: Pat
     assert [worker.packets > 0 for worker in port.workers] == [True] * 3
     assert sum(worker.packets for worker in port.workers) == port.packets
     assert sum(worker.flows for worker in port.workers) == 400
-    places = [(block.chain, block.content[:44]) for block in blocks(spool) if block.kind == 18]
+    places = [(block.chain, block.content[:44]) for block in blocks(KeptFile.opened(spool)) if block.kind == 18]
     assert len({flow for _, flow in places}) == len(places) == sum(worker.flows for worker in port.workers)
     assert len({chain for chain, _ in places}) == 3
 
