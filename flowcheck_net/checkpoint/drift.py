@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from flowcheck_net.checkpoint.inventory_read import leaves
 from flowcheck_net.checkpoint.side_client import plain
@@ -53,6 +54,10 @@ class Drift:
         """The largest relative difference of any tensor."""
         return max((field.relative or 0.0 for field in self.fields), default=0.0)
 
+    def beyond(self, relative: float) -> tuple[FieldDrift, ...]:
+        """Fields that differ by more, or in another way than in size."""
+        return tuple(field for field in self.fields if field.relative is None or not field.relative <= relative)
+
 
 def measure(step: int, trainer: Mapping[str, Any], replica: Mapping[str, Any]) -> Drift:
     """Compare two checkpoints of one step, in the anchor's form. Raises RecordsCorrupt where one holds itself."""
@@ -77,8 +82,7 @@ def _field(name: str, theirs: Any, ours: Any) -> FieldDrift | None:  # noqa: ANN
     import torch
 
     if not isinstance(theirs, torch.Tensor) or not isinstance(ours, torch.Tensor):
-        same = type(theirs) is type(ours) and plain(theirs) == plain(ours)
-        return None if same else FieldDrift(name, 1, 1, None, None)
+        return None if same_value(name, theirs, ours) else FieldDrift(name, 1, 1, None, None)
     if theirs.dtype != ours.dtype or theirs.shape != ours.shape:
         return FieldDrift(name, theirs.numel(), theirs.numel(), None, None)
     bits = [each.detach().contiguous().view(-1).view(torch.uint8) for each in (theirs, ours)]
@@ -88,6 +92,25 @@ def _field(name: str, theirs: Any, ours: Any) -> FieldDrift | None:  # noqa: ANN
     gap = float((theirs.double() - ours.double()).abs().max())
     size = float(theirs.double().abs().max())
     return FieldDrift(name, theirs.numel(), int(different), gap, gap / size if size else None)
+
+
+def same_value(name: str, theirs: Any, ours: Any) -> bool:  # noqa: ANN401 - whatever a checkpoint holds
+    """Do two leaves that are no tensors say the same?
+
+    Numbers are compared by value: PyTorch's default of ``dampening`` is 0, and 0.0 says the same. True is no number.
+    An option of a parameter group that is None is one that is off.
+    """
+    if "param_groups" in name.split(".") and all(each is None or each is False for each in (theirs, ours)):
+        return True
+    if isinstance(theirs, (list, tuple)) and type(theirs) is type(ours) and len(theirs) == len(ours):
+        return all(same_value("", one, other) for one, other in zip(theirs, ours, strict=True))
+    if _number(theirs) and _number(ours):
+        return bool(theirs == ours) or (isnan(theirs) and isnan(ours))
+    return type(theirs) is type(ours) and plain(theirs) == plain(ours)
+
+
+def _number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def record(store: Path, drift: Drift) -> None:

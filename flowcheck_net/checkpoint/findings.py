@@ -25,6 +25,8 @@ class Stop(StrEnum):
     """The description leaves a value to the side channel, which did not say it."""
     LAYOUT = "layout"
     """The buckets on the wire are not those described."""
+    DISPROVED = "description-disproved"
+    """Replayed by the description, a step does not give the trainer's regular checkpoint of it."""
     TORN = "torn"
     """The program ended while it changed the state: neither the old nor the new step."""
 

@@ -1,11 +1,13 @@
 """What must be proven before a state may be published: all of it, or every reason against it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from flowcheck_net.audit.verdict import Verdict
 from flowcheck_net.checkpoint.gradient import Proof
+from flowcheck_net.checkpoint.guarded import Trial, told
+from flowcheck_net.checkpoint.hyper import StepValues
 from flowcheck_net.checkpoint.inventory import Inventory
 from flowcheck_net.checkpoint.side import Missing
 from flowcheck_net.errors import CoverageUnknown
@@ -21,6 +23,10 @@ class Bar(StrEnum):
     """A step between the anchor and this one has no proof."""
     DRIFT = "drift"
     """The replica was not equal to the last anchor, and equality is asked for."""
+    UNTRIED = "description-untried"
+    """No step since the anchor was compared with a regular checkpoint of the trainer."""
+    UNTOLD = "step-untold"
+    """The side channel did not tell with which learning rates a step since the anchor was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +54,58 @@ class NotPublished(CoverageUnknown):
 _HINT = "give what is missing (docs/checkpoint.md), or let the trainer write a regular checkpoint"
 
 
-def reasons_against(
-    step: int, begun_at: int, proofs: Sequence[tuple[int, Proof]], inventory: Inventory, missing: Sequence[Missing]
-) -> list[Reason]:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened since the anchor."""
+
+    step: int
+    """To be published."""
+    begun_at: int
+    """The anchor's step."""
+    proofs: Sequence[tuple[int, Proof]]
+    """Step and proof of each that was applied."""
+    values: Mapping[int, StepValues]
+    """What the side channel told, by step."""
+    trial: Trial | None
+    """Of the description; None: it was not tried."""
+
+
+def reasons_against(run: Run, inventory: Inventory, missing: Sequence[Missing]) -> list[Reason]:
     """All that is not proven.
 
     Args:
-        step: To be published.
-        begun_at: The anchor's step.
-        proofs: Step and proof of each that was applied since.
+        run: Since the anchor.
         inventory: Of the checkpoint to be written.
         missing: Values of the side channel for this step.
     """
     found = [Reason(Bar.FIELD, f"{each.field.name}: {each.reason}") for each in inventory.unknown]
     found += [Reason(Bar.SIDE, str(each)) for each in missing]
+    return [*found, *_unproven(run), *_unvouched(run)]
+
+
+def _unproven(run: Run) -> list[Reason]:
+    """Steps whose gradient is not proven."""
+    step, begun_at, proofs = run.step, run.begun_at, run.proofs
+    found = []
     steps = [number for number, _ in proofs]
     if steps != list(range(begun_at + 1, step + 1)):
         absent = sorted(set(range(begun_at + 1, step + 1)) - set(steps))
-        told = f"no proof of step {absent[0]:,}" if absent else f"proofs of {len(steps):,} steps, in another order"
-        found.append(Reason(Bar.PROOF, f"{told} (anchor at step {begun_at:,})"))
+        what = f"no proof of step {absent[0]:,}" if absent else f"proofs of {len(steps):,} steps, in another order"
+        found.append(Reason(Bar.PROOF, f"{what} (anchor at step {begun_at:,})"))
     for number, proof in proofs:
         if proof.verdict not in (Verdict.COVERED, Verdict.RECOVERED):
             found.append(Reason(Bar.PROOF, f"step {number:,} is {proof.verdict}"))
+    return found
+
+
+def _unvouched(run: Run) -> list[Reason]:
+    """What no packet tells, and the trainer did not confirm."""
+    found = []
+    silent = [number for number, _ in run.proofs if not told(run.values.get(number))]
+    if silent:
+        more = f" nor of {len(silent) - 1:,} more" if silent[1:] else ""
+        found.append(Reason(Bar.UNTOLD, f"nobody told the learning rates of step {silent[0]:,}{more}"))
+    if run.trial is None or not run.begun_at < run.trial.step <= run.step:
+        what = f"no step after the anchor (step {run.begun_at:,}) was compared with a regular checkpoint"
+        found.append(Reason(Bar.UNTRIED, what))
     return found

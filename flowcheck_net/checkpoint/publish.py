@@ -18,8 +18,9 @@ from typing import Any
 
 from flowcheck_net.checkpoint import access, store
 from flowcheck_net.checkpoint.files import digest_of, erase_tree, locked, sync_directory, sync_file, sync_tree
-from flowcheck_net.checkpoint.gate import NotPublished, Reason, reasons_against
+from flowcheck_net.checkpoint.gate import NotPublished, Reason, Run, reasons_against
 from flowcheck_net.checkpoint.gradient import Proof
+from flowcheck_net.checkpoint.guarded import Trial
 from flowcheck_net.checkpoint.inventory import Declaration, Field, Inventory, Origin, Shapes, classify
 from flowcheck_net.checkpoint.inventory_read import leaves
 from flowcheck_net.checkpoint.sealing import Key, seal, unseal
@@ -48,6 +49,8 @@ class Candidate:
     """Digest of its description."""
     side: SideLog = field(default_factory=SideLog)
     declared: Sequence[Declaration] = ()
+    trial: Trial | None = None
+    """Of the description, since the anchor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +214,8 @@ def _prepare(candidate: Candidate, against: Sequence[Reason]) -> tuple[dict[str,
     )
     wanted = [each.field.name for each in listed.of(Origin.SIDE)]
     given, missing = candidate.side.fields(candidate.step, wanted)
-    reasons = [*against]
-    reasons += reasons_against(candidate.step, candidate.begun_at, candidate.proofs, listed, missing)
+    run = Run(candidate.step, candidate.begun_at, candidate.proofs, candidate.side.values(), candidate.trial)
+    reasons = [*against, *reasons_against(run, listed, missing)]
     if reasons:
         raise NotPublished(candidate.step, reasons)
     return compose(candidate.anchor, candidate.replayed, given), listed
@@ -243,6 +246,9 @@ def _manifest(candidate: Candidate, tree: Mapping[str, Any], listed: Inventory, 
         "step": candidate.step,
         "anchor_step": candidate.begun_at,
         "optimizer": candidate.optimizer,
+        "tried": None
+        if candidate.trial is None
+        else {"step": candidate.trial.step, "identical": candidate.trial.drift.identical},
         "plans": sorted({proof.plan for proof in proofs if proof.plan is not None}),
         "jobs": sorted({proof.job for proof in proofs}),
         "proven": {

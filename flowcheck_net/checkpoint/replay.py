@@ -8,6 +8,7 @@ from pathlib import Path
 from flowcheck_net.checkpoint.assemble import Assembly
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete, StepRefused
 from flowcheck_net.checkpoint.gradient import Proof
+from flowcheck_net.checkpoint.guarded import Guarded
 from flowcheck_net.checkpoint.hyper import StepValues
 from flowcheck_net.checkpoint.optimizer import Replay
 from flowcheck_net.checkpoint.shard import Decision
@@ -75,7 +76,7 @@ def read_values(path: Path) -> dict[int, StepValues]:
 
 
 def run_replay(
-    replay: Replay,
+    replay: Replay | Guarded,
     assembly: Assembly,
     iterations: Sequence[tuple[Path, int]],
     *,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flowcheck_net.checkpoint.drift import same_value
 from flowcheck_net.checkpoint.inventory_read import leaves
 from flowcheck_net.checkpoint.side import TensorValue, decode
 from flowcheck_net.checkpoint.side_client import plain
@@ -27,21 +28,26 @@ def compose(anchor: Mapping[str, Any], replayed: Mapping[str, Any], side: Mappin
     Raises:
         RecordsCorrupt: A value of the side channel has no place in the anchor.
     """
-    found = _over(anchor, replayed)
+    found = _over(anchor, replayed, "")
     for name, value in side.items():
         if not _put(found, name, _built(value)):
             raise RecordsCorrupt(f"the side channel sent {name}, which the anchor does not have")
     return dict(found)
 
 
-def _over(below: Any, above: Any) -> Any:  # noqa: ANN401 - whatever a checkpoint holds
+def _over(below: Any, above: Any, name: str) -> Any:  # noqa: ANN401 - whatever a checkpoint holds
+    """What says the same keeps the trainer's form: None of an option that is off, 0 where the replica has 0.0."""
     if isinstance(below, Mapping) and isinstance(above, Mapping):
         return {
-            key: _over(below.get(key), above[key]) if key in above else _copy(below[key]) for key in {**below, **above}
+            key: _over(below[key], above[key], f"{name}.{key}")
+            if key in below and key in above
+            else _copy(above[key] if key in above else below[key])
+            for key in {**below, **above}
         }
     if isinstance(below, list) and isinstance(above, list) and _deep(above) and len(below) == len(above):
-        return [_over(one, other) for one, other in zip(below, above, strict=True)]
-    return _copy(above)
+        return [_over(one, other, f"{name}.{n}") for n, (one, other) in enumerate(zip(below, above, strict=True))]
+    same = not hasattr(above, "dtype") and not isinstance(above, Mapping) and same_value(name, below, above)
+    return _copy(below if same else above)
 
 
 def _deep(value: list[Any]) -> bool:

@@ -11,6 +11,7 @@ from flowcheck_net.cli.checkpoint_inventory import source_option
 
 if TYPE_CHECKING:
     from flowcheck_net.checkpoint.drift import Drift
+    from flowcheck_net.checkpoint.guarded import Guards
     from flowcheck_net.checkpoint.replay import ReplayReport
     from flowcheck_net.checkpoint.sealing import Key
     from flowcheck_net.checkpoint.store import Published
@@ -39,6 +40,14 @@ def key_of(path: Path | None) -> "Key | None":
 @click.option("--store", required=True, type=_FOLDER, help="Where published checkpoints are kept; made if missing.")
 @click.option("--training", required=True, type=_FILE, help="Parameters, buckets and optimizer (training.yaml).")
 @click.option("--anchor", required=True, type=_FILE, help="The regular checkpoint to begin from.")
+@click.option("--trial", type=_FILE, help="A regular checkpoint of a later step, to try the description with.")
+@click.option(
+    "--within",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Largest relative difference of a tensor in the trial; 0: bit by bit.",
+)
 @click.option("--side", type=_FILE, help="Log of the side channel.")
 @source_option
 @click.option(
@@ -58,6 +67,8 @@ def command(
     store: Path,
     training: Path,
     anchor: Path,
+    trial: Path | None,
+    within: float,
     side: Path | None,
     sources: tuple[str, ...],
     from_step: int | None,
@@ -79,19 +90,25 @@ def command(
     nothing is published, and every reason is told. It is written as torch DCP and as safetensors, read back, brought
     to the disk, and appears by one rename. If the store has a checkpoint of the anchor's step, the two are compared.
 
+    No packet tells whether training.yaml is right: where the replay comes to the step of --trial, it must be what the
+    trainer wrote then. No step is applied of which the side channel did not tell the learning rates.
+
     Exit codes: 0 published and all gradients used; 4 or 10 as of `checkpoint replay` (what was proven is published
     before), 10 also where it is not published.
 
     \b
     Examples:
-      flowcheck-net checkpoint publish laid --store ckpt --training training.yaml --anchor step-0.pt --side side.log
+      flowcheck-net checkpoint publish laid --store ckpt --training training.yaml --anchor step-0.pt \\
+          --trial step-1.pt --side side.log
       flowcheck-net checkpoint publish laid --store ckpt --training training.yaml --anchor step-200.pt \\
-          --side side.log --key-file key --keep 5 --keep-every 1000
+          --trial step-201.pt --side side.log --key-file key --keep 5 --keep-every 1000
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.checkpoint import access
     from flowcheck_net.checkpoint import anchor as anchors
     from flowcheck_net.checkpoint.assemble import Assembly
+    from flowcheck_net.checkpoint.findings import Stop
     from flowcheck_net.checkpoint.gate import NotPublished
+    from flowcheck_net.checkpoint.guarded import Guarded
     from flowcheck_net.checkpoint.optimizer import Replay
     from flowcheck_net.checkpoint.publish import Candidate, Policy, publish
     from flowcheck_net.checkpoint.replay import iterations_of, run_replay
@@ -106,32 +123,36 @@ def command(
     told = build_training(load_training(training))
     begun = anchors.read_anchor(anchor)
     log = read_side(side) if side else SideLog()
+    guards = guards_of(trial, within, begun)
     drift, against = _aligned(store, begun, key, exact=exact)
     with ExitStack() as stack:
         memory = stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None))
         places = [Path(memory) / f"shard{number}" for number in range(min(shards, len(told.layout.parameters)))]
         states = anchors.begin(places, told.layout, told.optimizer, begun)
+        replay = Guarded(Replay(told.optimizer, states), told, guards)
         report = run_replay(
-            Replay(told.optimizer, states),
+            replay,
             Assembly(told.layout, told.average, trust_assumed=trust_order),
             iterations_of(gradients),
             from_step=from_step or int(begun["step"]) + 1,
             first=first_iteration,
             values=log.values(),
         )
-        if report.refused is not None and not report.applied:
+        disproved = report.request is not None and report.request.stop is Stop.DISPROVED
+        if report.refused is not None and (disproved or not report.applied):
             _note_stop(store, report)
             raise report.refused
         candidate = Candidate(
             report.step,
             report.begun_at,
             begun,
-            anchors.snapshot(states, told.layout, told.optimizer),
+            replay.snapshot(),
             [(each.decision.step, each.proof) for each in report.applied],
             {name: each.shape for each in told.layout.parameters for name in (each.name, *each.aliases)},
             told.optimizer.digest,
             log,
             declared,
+            replay.trial,
         )
         try:
             done = publish(store, candidate, Policy(key, keep, keep_every, supersede), against)
@@ -143,6 +164,21 @@ def command(
     _show(done, report, drift, as_json=as_json)
     if report.refused is not None:
         raise report.refused
+
+
+def guards_of(trial: Path | None, within: float, begun: Any, *, untold: bool = False) -> "Guards":  # noqa: ANN401
+    """What a replay that begins at the anchor ``begun`` is held to. Raises BadParameter, RecordsCorrupt."""
+    from flowcheck_net.checkpoint.anchor import read_anchor
+    from flowcheck_net.checkpoint.guarded import Guards
+
+    if trial is None:
+        return Guards(untold=untold)
+    regular = read_anchor(trial)
+    step = int(regular["step"])
+    if step <= int(begun["step"]):
+        told = f"{trial} is of step {step:,}: it must be of a step after the anchor's ({int(begun['step']):,})"
+        raise click.BadParameter(told, param_hint="--trial")
+    return Guards({step: regular}.get, within, untold)
 
 
 def _aligned(store: Path, begun: Any, key: "Key | None", *, exact: bool) -> tuple["Drift | None", list[Any]]:  # noqa: ANN401

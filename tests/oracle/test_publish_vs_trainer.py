@@ -45,8 +45,17 @@ def with_more(path: Path, to: Path, position: int) -> Path:
     return to
 
 
+def tell(log: Path, fields: bool = True) -> None:
+    """What the line in the training loop says."""
+    side = SideChannel(f"file:{log}")
+    for step in range(1, STEPS + 2):
+        kept = {"rng": {"torch": torch.full((16,), step, dtype=torch.uint8)}, "dataloader": {"position": step}}
+        side.step(step, learning_rates=[3e-3, 3e-3], fields=kept if fields and step != 6 else None)
+    assert side.close()
+
+
 def test_a_published_checkpoint_is_the_trainers_and_training_goes_on_from_it(tmp_path: Path) -> None:
-    more = {"steps": MORE, "keep": [HALF, STEPS, MORE], "rewrap_at": STEPS}
+    more = {"steps": MORE, "keep": [1, HALF, HALF + 1, STEPS, MORE], "rewrap_at": STEPS}
     world.train(tmp_path, [SETTING | more])
     place = tmp_path / SETTING["name"]
     words = world.layout(place)
@@ -59,22 +68,31 @@ def test_a_published_checkpoint_is_the_trainers_and_training_goes_on_from_it(tmp
     anchor = with_more(place / "step-0.pt", tmp_path / "anchor.pt", 0)
     common = ["--store", str(store), "--training", str(place / "training.yaml"), "--key-file", str(key)]
     begin = ["publish", str(first), str(rest), "--first-iteration", "--anchor", str(anchor), *common]
+    begin += ["--trial", str(place / "step-1.pt")]
 
-    # nobody told of the random numbers and of the data: not published
-    said = run(*begin, code=10)
+    # nobody told of any step: none is applied; of the random numbers and of the data alone: not published
+    assert "the side channel did not tell the learning rates of step 1" in run(*begin, code=10)
+    tell(tmp_path / "poor.log", fields=False)
+    said = run(*begin, "--side", str(tmp_path / "poor.log"), code=10)
     assert "side-value-missing: rng.torch of step 4: never-sent" in said
+    assert "description" not in said
+    tell(log)
+    # a description that was not tried, or did not stand its trial
+    said = run(*begin[:-2], "--side", str(log), code=10)
+    assert "description-untried: no step after the anchor (step 0) was compared" in said
+    assert "side-value" not in said
+    loose = tmp_path / "loose.yaml"
+    loose.write_text((place / "training.yaml").read_text().replace('"max_norm": 0.5', '"max_norm": 0.25'))
+    said = run(*begin, "--side", str(log), "--training", str(loose), code=10)
+    assert "description-disproved): the replay of step 1 is not the trainer's regular checkpoint" in said
     assert not store.exists()
-    side = SideChannel(f"file:{log}")
-    for step in range(1, STEPS + 2):
-        fields = {"rng": {"torch": torch.full((16,), step, dtype=torch.uint8)}, "dataloader": {"position": step}}
-        side.step(step, fields=fields if step != 6 else None)
-    assert side.close()
     told = json.loads(run(*begin, "--side", str(log), "--json"))
     assert (told["step"], told["anchor_step"], told["drift"]) == (HALF, 0, None)
 
     # a regular checkpoint at step 4 realigns: it is what was published, bit by bit
     anchor = with_more(place / f"step-{HALF}.pt", tmp_path / "regular.pt", HALF)
     again = ["publish", str(later), "--anchor", str(anchor), *common, "--side", str(log), "--exact", "--shards", "2"]
+    again += ["--trial", str(place / f"step-{HALF + 1}.pt")]
     told = json.loads(run(*again, "--json"))
     assert told["step"] == STEPS
     assert told["drift"]["identical"]

@@ -9,11 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make torch)")
 
-from flowcheck_net.checkpoint import assemble, optimizer, state, store  # noqa: E402
+from flowcheck_net.checkpoint import assemble, gate, guarded, optimizer, state, store  # noqa: E402
 from flowcheck_net.checkpoint.accept import node, run  # noqa: E402
 from flowcheck_net.checkpoint.accept.draw import Belief, Change, Disk, Experiment, Silence  # noqa: E402
 from flowcheck_net.checkpoint.accept.trainer import SETTINGS  # noqa: E402
 from flowcheck_net.checkpoint.accept.words import Kind, Outcome  # noqa: E402
+from flowcheck_net.checkpoint.drift import Drift  # noqa: E402
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "topologies" / "four-host"
 ADAMW, MASTER, NESTEROV, _ = SETTINGS
@@ -65,16 +66,15 @@ def test_a_changed_optimizer_is_not_looked_at(acceptance: run.Acceptance, monkey
 def test_a_step_without_side_values_is_applied(acceptance: run.Acceptance, monkeypatch: pytest.MonkeyPatch) -> None:
     once = [Experiment(0, 1, NESTEROV, Kind.OPTIMIZER, change=(3, Change.RATE_ONCE), announced=False)]
     check_right(tried(acceptance, once))
-    genuine = node.Life._advance
-
-    def advance(life: Any, step: int) -> None:
-        from flowcheck_net.checkpoint.hyper import StepValues
-
-        life._values.setdefault(step, StepValues(step))
-        genuine(life, step)
-
-    monkeypatch.setattr(node.Life, "_advance", advance)
+    monkeypatch.setattr(guarded, "told", lambda _: True)
+    assert [each.wrong for each in tried(acceptance, once) if each.wrong] == []  # publishing asks once more
+    monkeypatch.setattr(gate, "told", lambda _: True)
     check_found(tried(acceptance, once), "is not the trainer's")
+
+
+def believe(replay: guarded.Guarded) -> None:
+    """As if it had been tried."""
+    replay.trial = guarded.Trial(replay.step, Drift(replay.step, 0, 0, (), (), ()))
 
 
 def test_a_description_is_believed_untried(acceptance: run.Acceptance, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_description_is_believed_untried(acceptance: run.Acceptance, monkeypat
         Experiment(1, 1, NESTEROV, Kind.PLAN, belief=Belief.OFFSET),
     ]
     check_right(tried(acceptance, wrong))
-    monkeypatch.setattr(node.Life, "_try_description", lambda life, _: setattr(life, "_trusted", True))
+    monkeypatch.setattr(guarded.Guarded, "attempt", believe)
     outcomes = tried(acceptance, wrong)
     check_found(outcomes[:1], "is not the trainer's")
     check_found(outcomes[1:], "is not the trainer's")
@@ -96,7 +96,7 @@ def test_a_replica_whose_process_died_in_a_step_is_taken_up(
     check_right(tried(acceptance, kills[:2]))
     monkeypatch.setattr(state.ReplicaState, "begin", lambda *_: None)
     # what is taken up is tried against a regular checkpoint as well, which would find it
-    monkeypatch.setattr(node.Life, "_try_description", lambda life, _: setattr(life, "_trusted", True))
+    monkeypatch.setattr(guarded.Guarded, "attempt", believe)
     outcomes = tried(acceptance, kills)
     assert any(each.lives == 2 for each in outcomes)
     check_found(outcomes, "is not")

@@ -19,10 +19,11 @@ pytest.importorskip("safetensors")
 
 from flowcheck_net.audit.verdict import Verdict  # noqa: E402
 from flowcheck_net.checkpoint import access, publish, store  # noqa: E402
-from flowcheck_net.checkpoint.drift import last, measure, record  # noqa: E402
+from flowcheck_net.checkpoint.drift import Drift, last, measure, record, same_value  # noqa: E402
 from flowcheck_net.checkpoint.files import erase_tree  # noqa: E402
 from flowcheck_net.checkpoint.gate import Bar, NotPublished  # noqa: E402
 from flowcheck_net.checkpoint.gradient import GroupProof, Proof  # noqa: E402
+from flowcheck_net.checkpoint.guarded import Trial  # noqa: E402
 from flowcheck_net.checkpoint.inventory import Declaration, Origin  # noqa: E402
 from flowcheck_net.checkpoint.publish import Candidate, Policy  # noqa: E402
 from flowcheck_net.checkpoint.sealing import Key, read_key, seal, unseal  # noqa: E402
@@ -84,9 +85,10 @@ def proof(number: int, verdict: Verdict = Verdict.COVERED) -> Proof:
 def candidate(tmp_path: Path, anchor: dict[str, Any], now: dict[str, Any], **change: Any) -> Candidate:
     step = now["step"]
     fields = {"rng": plain(now["rng"]), "scheduler": plain(now["scheduler"])}
-    told = {"v": 1, "run": "a", "rank": 0, "seq": 0, "step": step, "at": 0.0, "dropped": 0, "lost": [], "refused": []}
     path = tmp_path / "side.log"
-    path.write_bytes(framed(told | {"values": {}, "fields": fields}))
+    rates = {"learning_rates": [0.01]}
+    frames = [message(each, each - 1, rates, fields if each == step else {}) for each in range(1, step + 1)]
+    path.write_bytes(b"".join(frames))
     replayed = {key: now[key] for key in ("step", "model", "optimizer")}
     made = Candidate(
         step,
@@ -97,8 +99,14 @@ def candidate(tmp_path: Path, anchor: dict[str, Any], now: dict[str, Any], **cha
         {name: tuple(tensor.shape) for name, tensor in now["model"].items()},
         "digest",
         read_side(path),
+        trial=Trial(anchor["step"] + 1, Drift(anchor["step"] + 1, 1, 1, (), (), ())),
     )
     return replace(made, **change)
+
+
+def message(step: int, number: int, values: dict[str, Any], fields: dict[str, Any], rank: int = 0) -> bytes:
+    told = {"v": 1, "run": "a", "rank": rank, "seq": number, "step": step, "at": 0.0, "dropped": 0, "lost": []}
+    return framed(told | {"refused": [], "values": values, "fields": fields})
 
 
 @pytest.fixture
@@ -177,6 +185,23 @@ def test_every_reason_against_is_named_and_nothing_is_written(tmp_path: Path, tw
     assert refused.value.exit_code == 10
 
 
+def test_nothing_is_published_that_the_trainer_did_not_vouch_for(tmp_path: Path, two: Any) -> None:
+    made = candidate(tmp_path, *two)
+    trial = made.trial
+    assert trial is not None
+    for other in (None, replace(trial, step=1), replace(trial, step=6)):  # none, of the anchor itself, of a later step
+        with pytest.raises(NotPublished) as refused:
+            publish.publish(tmp_path / "store", replace(made, trial=other), POLICY)
+        assert [each.bar for each in refused.value.reasons] == [Bar.UNTRIED]
+    silent = [each for each in made.side.messages if each.step not in (3, 4)]
+    with pytest.raises(NotPublished) as refused:
+        publish.publish(tmp_path / "store", replace(made, side=type(made.side)(silent)), POLICY)
+    assert [str(each) for each in refused.value.reasons] == [
+        "step-untold: nobody told the learning rates of step 3 nor of 1 more"
+    ]
+    assert publish.publish(tmp_path / "store", made, POLICY).manifest["tried"] == {"step": 2, "identical": True}
+
+
 def test_a_value_of_another_step_is_not_used(tmp_path: Path, two: Any) -> None:
     anchor, now = two
     made = candidate(tmp_path, anchor, now)
@@ -189,10 +214,9 @@ def test_declared_buffers_come_by_the_side_channel(tmp_path: Path, two: Any) -> 
     anchor["model"]["mean"] = torch.zeros(3)
     made = candidate(tmp_path, anchor, now)
     path = tmp_path / "side.log"
-    told = {"v": 1, "run": "a", "rank": 1, "seq": 0, "step": 5, "at": 0.0, "dropped": 0, "lost": [], "refused": []}
     value = torch.tensor([1.0, 2.0, 3.0])
     with path.open("ab") as file:
-        file.write(framed(told | {"values": {}, "fields": {"model.mean": plain(value)}}))
+        file.write(message(5, 0, {}, {"model.mean": plain(value)}, rank=1))
     made = replace(made, side=read_side(path), declared=[Declaration("model.mean", Origin.SIDE)])
     found = publish.publish(tmp_path / "store", made, POLICY)
     assert torch.equal(read_tree(found.path / "safetensors")["model"]["mean"], value)
@@ -461,5 +485,48 @@ def test_drift_is_what_was_put_in(tmp_path: Path, two: Any) -> None:
     told = last(tmp_path)
     assert told is not None
     assert told["identical"] is False
+    size = float(now["model"]["0.weight"].double().abs().max())
+    assert weight.relative == gap / size
+    assert {each.name for each in found.beyond(gap / size)} == by_name.keys() - {"model.0.weight"}
+    assert {each.name for each in found.beyond(gap / size * 0.999)} >= {"model.0.weight"}
+    other["args"]["width"] = True
+    assert [each.name for each in measure(5, now, other).beyond(1e9)] == ["args.width"]  # no number, no size
     negative = {"x": torch.tensor([-0.0])}
     assert not measure(1, negative, {"x": torch.tensor([0.0])}).identical
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (0, 0.0, True),  # SGD's dampening, as PyTorch writes it and as a description gives it
+        (2**53 + 1, float(2**53), False),  # by value, not rounded to one another
+        (float("nan"), float("nan"), True),
+        (True, 1, False),
+        (0, False, False),
+        ((0.9, 1), (0.9, 1.0), True),
+        ((0.9, 0.95), [0.9, 0.95], False),
+        ("0", 0, False),
+        (None, 0, False),
+        ({"a": 1}, {"a": 1}, True),
+    ],
+)
+def test_numbers_are_the_same_by_value_and_nothing_else_is(one: Any, other: Any, same: bool) -> None:
+    for name in ("scheduler.x", "optimizer.param_groups.0.x"):
+        assert same_value(name, one, other) == same_value(name, other, one) == same
+
+
+def test_an_option_that_is_off_may_be_none() -> None:
+    assert same_value("optimizer.param_groups.0.foreach", None, False)
+    assert not same_value("optimizer.param_groups.0.foreach", None, True)
+    assert not same_value("args.flag", None, False)
+
+
+def test_what_says_the_same_is_published_in_the_trainers_form(tmp_path: Path, two: Any) -> None:
+    anchor, now = two
+    group = anchor["optimizer"]["param_groups"][0]
+    assert group["foreach"] is None
+    group["eps"], now["optimizer"]["param_groups"][0]["eps"] = 1, 1.0
+    now["optimizer"]["param_groups"][0]["foreach"] = False
+    found = publish.publish(tmp_path / "store", candidate(tmp_path, anchor, now), POLICY)
+    told = read_tree(found.path / "safetensors")["optimizer"]["param_groups"][0]
+    assert (told["foreach"], type(told["eps"])) == (None, int)

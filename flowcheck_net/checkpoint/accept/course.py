@@ -13,8 +13,11 @@ from flowcheck_net.checkpoint.describe import describe
 from flowcheck_net.checkpoint.side import SideLog, read_side
 from flowcheck_net.checkpoint.side_client import HEAD, MAGIC, SideChannel
 from flowcheck_net.checkpoint.training import Training, build_training
+from flowcheck_net.errors import OutputError
 from flowcheck_net.spec.check_training import load_training
 
+PATIENCE = 300.0
+"""Seconds in which the client's thread must have written its few messages, on however busy a machine."""
 MORE = 3
 """Steps that are trained on from a restored checkpoint, and by the trainer itself beyond the end."""
 
@@ -105,7 +108,10 @@ def train(experiment: Experiment, steps: int, descriptions: Descriptions, log: P
         if step != at or experiment.announced:
             _say(client, experiment, trainer, live)
         states[step] = trainer.state()
-    client.close()
+    if not client.close(PATIENCE):
+        raise OutputError(
+            f"{log} could not be written in {PATIENCE:.0f} s: the disk is full, or the machine is too busy"
+        )
     if experiment.silence is not None and experiment.silence[1] is Silence.DAMAGED:
         _damage(log, experiment.silence[0], experiment.seed)
     return Course(tuple(gradients), states, read_side(log), trainings, experiment.change)

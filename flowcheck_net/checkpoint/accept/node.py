@@ -12,10 +12,10 @@ from flowcheck_net.checkpoint import anchor
 from flowcheck_net.checkpoint import store as stores
 from flowcheck_net.checkpoint.accept import store
 from flowcheck_net.checkpoint.assemble import Assembly
-from flowcheck_net.checkpoint.drift import measure
-from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete, StepRefused, Stop
-from flowcheck_net.checkpoint.gate import Bar, NotPublished, Reason
+from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
+from flowcheck_net.checkpoint.gate import NotPublished
 from flowcheck_net.checkpoint.gradient import Proof, StepGradient
+from flowcheck_net.checkpoint.guarded import Guarded, Guards
 from flowcheck_net.checkpoint.optimizer import Replay
 from flowcheck_net.checkpoint.publish import Candidate, Policy, publish
 from flowcheck_net.checkpoint.side import SideLog
@@ -68,13 +68,11 @@ class Life:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._values = task.side.values()
-        self._replay: Replay
+        self._replay: Guarded
         self._anchor: anchor.Anchor
         self._training: Training
         self._proofs: list[tuple[int, Proof]] = []
         """Of every step since the anchor."""
-        self._trusted = False
-        """Has a replica by this description given a regular checkpoint of the trainer?"""
 
     def live(self) -> None:
         """Go on until there are no more gradients; each step that cannot be made ends in a regular checkpoint."""
@@ -87,8 +85,6 @@ class Life:
                 self._advance(step)
             except (StepIncomplete, StepRefused) as error:
                 task.say("refused", step, f"{error.request.stop}: {error.request.reason}")
-            except NotPublished as error:
-                task.say("refused", step, "; ".join(map(str, error.reasons)))
             except FlowcheckError as error:
                 task.say("refused", step, f"error: {error.message}")
                 return
@@ -100,46 +96,31 @@ class Life:
                 return
 
     def _advance(self, step: int) -> None:
-        values = self._values.get(step)
-        if values is None:
-            # also where nothing needs them: an optimizer that changed in silence would not be noticed
-            reason = f"the side channel said nothing of step {step:,}"
-            raise StepRefused(CheckpointRequest(step - 1, step, Stop.VALUE_MISSING, reason))
         gradient = self._gradient(step)
-        self._replay.advance(gradient, values)
+        self._replay.advance(gradient, self._values.get(step))
         self._proofs.append((step, gradient.proof))
-        if not self._trusted and self._proves:
-            self._try_description(step)
-
-    @property
-    def _proves(self) -> bool:
-        """Was a step since the anchor made, and not skipped? A skipped one changes nothing, whatever is described."""
-        return self._replay.step - self._begun > self._replay.shards[0].state.standing.skipped
 
     def _gradient(self, step: int) -> StepGradient:
         assembly = Assembly(self._training.layout, self._training.average)
         return assembly.assemble(self._task.laid, step - 1, step)
-
-    def _try_description(self, step: int) -> None:
-        """The first step by a description must give what the trainer has: nothing on the wire would tell."""
-        drift = measure(step, anchor.read_anchor(self._regular(step)), self._snapshot())
-        if not drift.identical:
-            what = f"{drift.fields[0].name} is not that of the trainer's regular checkpoint"
-            raise NotPublished(step, [Reason(Bar.DRIFT, what)])
-        self._trusted = True
 
     def _publish_due(self) -> None:
         """Publish where it is time to, and it was not done."""
         task, step = self._task, self._replay.step
         if step % task.every or step <= self._begun or stores.folder_of(task.published, step).exists():
             return
-        if not self._trusted:
-            task.say("unpublished", step, f"{Bar.DRIFT}: no step was made yet that proves the description")
-            return
         spec, layout = self._training.optimizer, self._training.layout
         shapes = {name: p.shape for p in layout.parameters for name in (p.name, *p.aliases)}
         made = Candidate(
-            step, self._begun, self._anchor, self._snapshot(), self._proofs, shapes, spec.digest, task.side
+            step,
+            self._begun,
+            self._anchor,
+            self._replay.snapshot(),
+            self._proofs,
+            shapes,
+            spec.digest,
+            task.side,
+            trial=self._replay.trial,
         )
         try:
             publish(task.published, made, Policy(keep_last=task.steps))
@@ -181,14 +162,18 @@ class Life:
         """Take up the replica in memory; its proofs are made again from what was laid."""
         states = [ReplicaState.open(place) for place in places]
         self._training = self._task.training(states[0].step)
-        self._replay = Replay(self._training.optimizer, states)
         step = int(begun["step"])
         regular = begun["why"] == "regular"
         self._anchor = anchor.read_anchor(self._regular(step)) if regular else store.load(self._task.published, step)
+        self._replay = self._guarded(states)
         self._proofs = [(k, self._gradient(k).proof) for k in range(self._begun + 1, self._replay.step + 1)]
-        self._trusted = False
-        if self._proves:
-            self._try_description(self._replay.step)
+        self._replay.attempt()
+
+    def _guarded(self, states: list[ReplicaState]) -> Guarded:
+        """The trainer writes a regular checkpoint of any step for which it is asked."""
+        replay = Replay(self._training.optimizer, states)
+        guards = Guards(lambda step: anchor.read_anchor(self._regular(step)))
+        return Guarded(replay, self._training, guards, self._begun)
 
     def _realign(self, step: int) -> bool:
         """Begin from the trainer's regular checkpoint of ``step``; False: it wrote none."""
@@ -200,21 +185,17 @@ class Life:
     def _begin(self, found: anchor.Anchor, source: str) -> bool:
         task = self._task
         step = int(found["step"])
-        self._anchor, self._training, self._trusted, self._proofs = found, task.training(step), False, []
+        self._anchor, self._training, self._proofs = found, task.training(step), []
         shutil.rmtree(task.memory, ignore_errors=True)
         places = [task.memory / f"shard{number}" for number in range(SHARDS)]
         try:
             states = anchor.begin(places, self._training.layout, self._training.optimizer, found)
-            self._replay = Replay(self._training.optimizer, states)
+            self._replay = self._guarded(states)
         except FlowcheckError as error:
             task.say("refused", step, f"error: {error.message}")
             return False
         task.say("begun", step, source)
         return True
-
-    def _snapshot(self) -> dict[str, Any]:
-        states = [shard.state for shard in self._replay.shards]
-        return anchor.snapshot(states, self._training.layout, self._training.optimizer)
 
     def _regular(self, step: int) -> Path:
         return self._task.regular / f"step-{step}.pt"
