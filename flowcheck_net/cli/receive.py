@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from flowcheck_net.cli.receive_payload import PayloadArguments, learning, payload_options, placing_of
+from flowcheck_net.cli.receive_ports import Wishes, ports_of
 from flowcheck_net.cli.records_output import summary, write_any
 from flowcheck_net.cli.replay import GreType
 
 if TYPE_CHECKING:
-    from flowcheck_net.ids import CapturePort
     from flowcheck_net.receive.receiver_config import Plan
-    from flowcheck_net.receive.receiver_device import Port
     from flowcheck_net.receive.receiver_pcapng import Writing
     from flowcheck_net.receive.receiver_run import Run
     from flowcheck_net.receive.receiver_status import Status
     from flowcheck_net.receive.records import Records
-
-_RDMA_MTU = 4096
-"""The largest there is, where no plan says."""
-_AROUND_PAYLOAD = 160
-"""IPv6, UDP, BTH, RETH, immediate, ICRC (92 bytes), and an outer IPv4, GRE, ERSPAN and Ethernet header with tags."""
 
 
 @click.command("receive")
@@ -77,6 +71,14 @@ _AROUND_PAYLOAD = 160
     default=4096,
     show_default=True,
     help="Packets that each queue, and each ring of a worker, holds at most.",
+)
+@click.option(
+    "--sleep",
+    "sleep_us",
+    type=click.IntRange(0, 1_000_000),
+    metavar="MICROSECONDS",
+    help="Who finds nothing sleeps so long; 0: polls on. More than the rings hold at line rate is refused.  "
+    "[default: a quarter of that, 500 at most; a physical port is polled]",
 )
 @click.option("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End after so long.")
 @click.option(
@@ -133,6 +135,7 @@ def command(
     workers: int,
     spread: str,
     descriptors: int,
+    sleep_us: int | None,
     duration: float | None,
     idle: float | None,
     interval: float,
@@ -180,7 +183,8 @@ def command(
         return
     if bool(plan_file) != bool(node):
         raise click.UsageError("--plan and --node go together")
-    ports = _ports_of(plan_file, node, named, (mtu, workers, descriptors, spread))
+    wishes = Wishes(mtu, workers, descriptors, spread, sleep_us)
+    ports = ports_of(plan_file, node, named, wishes)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     writing = _writing(pcapng, limit_mb, kept_files)
     if payload and not plan_file:
@@ -192,20 +196,10 @@ def command(
         if plan_file and not payload:
 
             def again() -> "tuple[Plan, str]":
-                changed = _ports_of(plan_file, node, named, (mtu, workers, descriptors, spread))
+                changed = ports_of(plan_file, node, named, wishes)
                 return replace(plan, ports=changed), _digest(plan_file)
 
         _receive(plan, folder, output, (duration, idle), plan_file, payload, again)
-
-
-def _ports_of(
-    plan_file: Path | None, node: str | None, named: Sequence[str], wishes: tuple[int | None, int, int, str]
-) -> "tuple[Port, ...]":
-    """The ports of a node; ``wishes``: MTU, workers, descriptors, spread."""
-    mtu, workers, descriptors, spread = wishes
-    found = _planned(plan_file, node) if plan_file and node else _Planned((), _RDMA_MTU, tunnelled=True)
-    made = _maker(mtu or found.mtu + _AROUND_PAYLOAD, workers, descriptors, spread, tunnelled=found.tunnelled)
-    return _ports(found.captures, named, made)
 
 
 def _digest(plan_file: Path | None) -> str:
@@ -226,76 +220,6 @@ def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "W
         raise click.UsageError("--write-files needs --write-limit: without, there is one file")
     check_free(pcapng)
     return Writing(pcapng, limit_mb or 0, files or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """What a plan says of a node."""
-
-    captures: "tuple[CapturePort, ...]"
-    mtu: int
-    tunnelled: bool
-    """Switches send copies over the fabric."""
-
-
-def _planned(plan_file: Path, node: str) -> _Planned:
-    """The capture ports of a node, sorted, and how packets come to them."""
-    from flowcheck_net.cli.inputs import read_plan
-    from flowcheck_net.errors import PlanError
-    from flowcheck_net.plan.places import REMOTE
-
-    plan = read_plan(plan_file)
-    found = tuple(sorted({planned.capture for planned in plan.sessions if planned.capture.partition(":")[0] == node}))
-    if not found:
-        nodes = sorted({planned.capture.partition(":")[0] for planned in plan.sessions})
-        raise PlanError(f"{plan_file} mirrors nothing to a node {node!r}", hint=f"its nodes are {', '.join(nodes)}")
-    return _Planned(found, plan.job.wire.mtu, any(load.port.startswith(REMOTE) for load in plan.loads))
-
-
-def _maker(
-    mtu: int, workers: int, descriptors: int, spread: str, *, tunnelled: bool
-) -> "Callable[[CapturePort, str, int], Port]":
-    """What makes a port of its name, its device as written, and its number."""
-    from flowcheck_net.receive.receiver_device import Port, device_of
-
-    def made(name: "CapturePort", device: str, number: int) -> Port:
-        return Port(name, device_of(device, number, mtu), mtu, workers, descriptors, spread, tunnelled)
-
-    return made
-
-
-def _ports(
-    wanted: "Sequence[CapturePort]", named: Sequence[str], made: "Callable[[CapturePort, str, int], Port]"
-) -> "tuple[Port, ...]":
-    from flowcheck_net.ids import CapturePort
-
-    devices: dict[CapturePort, str] = {}
-    for option in named:
-        name, equals, device = option.partition("=")
-        if not equals or not name or not device:
-            raise click.BadParameter(f"{option!r} is not NAME=DEVICE", param_hint="--port")
-        port = _full_name(name, wanted)
-        if port in devices:
-            raise click.BadParameter(f"{port} has two devices", param_hint="--port")
-        devices[port] = device
-    missing = [port for port in wanted if port not in devices]
-    if missing or not devices:
-        listed = " ".join(f"--port {port}=DEVICE" for port in missing or [CapturePort("NAME")])
-        raise click.UsageError(f"no device is given for {', '.join(missing) or 'any capture port'}: add {listed}")
-    return tuple(made(name, text, number) for number, (name, text) in enumerate(sorted(devices.items())))
-
-
-def _full_name(name: str, wanted: "Sequence[CapturePort]") -> "CapturePort":
-    from flowcheck_net.ids import CapturePort
-
-    if not wanted:
-        return CapturePort(name)
-    for port in wanted:
-        if name in (port, port.partition(":")[2]):
-            return port
-    raise click.BadParameter(
-        f"the plan gives this node no capture port {name!r}; it has {', '.join(wanted)}", param_hint="--port"
-    )
 
 
 def _receive(

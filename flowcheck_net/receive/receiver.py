@@ -27,6 +27,7 @@ _HINTS = {
     "no-device": "see the log below; `dpdk-devbind.py --status-dev net` lists what DPDK can use",
     "lcores": "use fewer --workers",
     "spread": "`--spread software` can with any device; --workers 1 needs no spreading",
+    "sleep": "leave --sleep out, give a smaller one, or more --descriptors; --sleep 0 polls without rest",
     "pcapng": "make room on the disk, or choose another place with --write-pcapng",
     "board-other": "remove the *.board files there (nobody may be reading them), or give another --payload folder",
     "board-busy": "end the other receiver, or give this one another --payload folder",

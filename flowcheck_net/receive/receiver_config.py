@@ -21,8 +21,6 @@ _COPY_FLIGHTS = 1024
 """Packets that wait for a DMA device: receiver/app/copy.h."""
 _BASE_MB = 96
 _MEMINFO = Path("/proc/meminfo")
-_IDLE_US = 50
-"""How long a worker sleeps that finds nothing at a virtual device. Physical ones are polled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +138,9 @@ def eal_words(plan: Plan, free_mb: int) -> tuple[str, ...]:
 def config_text(plan: Plan, spool: Path, free_mb: int) -> str:
     """The file that receiver/app/config.c reads; raises ReceiveError where there are too few hugepages."""
     settings = plan.settings
-    physical = any(port.device.physical for port in plan.ports)
     lines = [
         f"spool {spool}",
         f"interval_ms {plan.interval_ms}",
-        f"idle_us {0 if physical else _IDLE_US}",
         f"check_icrc {int(settings.check_icrc)}",
         f"trimmed_dscp {settings.trimmed_dscp or 0}",
         *(f"gre_type {number}" for number in settings.gre_types),
@@ -190,4 +186,14 @@ def _port_lines(port: Port) -> Sequence[str]:
         f"mtu {port.mtu}",
         f"descriptors {port.descriptors}",
         f"loss {int(port.device.loss)}",
+        *((f"ring {port.device.ring}",) if port.device.ring else ()),
+        *((f"mbps {port.device.mbps}",) if port.device.mbps else ()),
+        *_sleep_lines(port),
     )
+
+
+def _sleep_lines(port: Port) -> Sequence[str]:
+    """Unasked a physical port is polled without rest; others the receiver decides by (receiver/app/rest.h)."""
+    if port.sleep_us is None:
+        return ("sleep_us 0",) if port.device.physical else ()
+    return (f"sleep_us {port.sleep_us}",)

@@ -25,6 +25,12 @@ _FRAME_STEP = 64
 _FRAME_HEAD = 128
 """Bytes that a packet ring puts before a frame, Ethernet header and tags included."""
 _SIOCGIFMTU = 0x8921
+_KERNEL_MBPS = 10_000
+"""The kernel fills a packet ring under one lock: the 14.9 M packets/s of 10 Gbit/s are more than it can bring."""
+_ENDLESS = (1 << 32) - 1
+"""A ring that never gets full: what is in a file waits there."""
+_MEMIF_RING = 1 << 10
+"""net_memif's default."""
 FORMS = (
     "a PCI address (0000:3b:00.0), af_packet:INTERFACE, af_xdp:INTERFACE, pcap:FILE, memif:SOCKET, or a DPDK virtual "
     "device with its arguments (net_pcap0,rx_pcap=a.pcap)"
@@ -60,6 +66,10 @@ class Device:
     """It needs hugepages and the PCI bus."""
     ends: bool = False
     """A file: read once, never again after a restart."""
+    ring: int = 0
+    """Packets that wait where nobody looks; 0: as many as it has descriptors."""
+    mbps: int = 0
+    """Most that can come, Mbit/s; 0: as DPDK's driver says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,8 @@ class Port:
     descriptors: int = 4096
     spread: str = "auto"
     """Of ``SPREADS``."""
+    sleep_us: int | None = None
+    """Of a worker that finds nothing; None: as long as no ring can be full then, a physical port never."""
     tunnelled: bool = True
     """Frames may come in tunnels: a device that spreads by addresses would go by those of the switches."""
 
@@ -148,8 +160,9 @@ def _af_packet(interface: str, number: int, mtu: int) -> Device:
     size = -(-(mtu + _FRAME_HEAD) // _FRAME_STEP) * _FRAME_STEP
     name = f"net_af_packet{number}"
     block = size * _BLOCK_FRAMES
-    ring = f"blocksz={block},framesz={size},framecnt={_RING_BYTES // block * _BLOCK_FRAMES}"
-    return Device("", name, (f"--vdev={name},iface={interface},{ring}",), Loss.PACKET, interface)
+    frames = _RING_BYTES // block * _BLOCK_FRAMES
+    arguments = f"--vdev={name},iface={interface},blocksz={block},framesz={size},framecnt={frames}"
+    return Device("", name, (arguments,), Loss.PACKET, interface, ring=frames, mbps=_KERNEL_MBPS)
 
 
 def _af_xdp(interface: str, number: int, mtu: int) -> Device:
@@ -166,7 +179,7 @@ def _pcap(path: str, number: int, mtu: int) -> Device:
             f"{path}: {fault.strerror}", hint="give a pcap or pcapng file that is not compressed"
         ) from fault
     name = f"net_pcap{number}"
-    return Device("", name, (f"--vdev={name},rx_pcap={path}",), Loss.DEVICE, ends=True)
+    return Device("", name, (f"--vdev={name},rx_pcap={path}",), Loss.DEVICE, ends=True, ring=_ENDLESS)
 
 
 def _memif(path: str, number: int, mtu: int) -> Device:
@@ -176,7 +189,8 @@ def _memif(path: str, number: int, mtu: int) -> Device:
             hint=f"`ss -xlp` shows who serves it; if nobody, `rm {path}`",
         )
     name = f"net_memif{number}"
-    return Device("", name, (f"--vdev={name},role=server,socket={path},socket-abstract=no",), Loss.UNKNOWN)
+    arguments = f"--vdev={name},role=server,socket={path},socket-abstract=no"
+    return Device("", name, (arguments,), Loss.UNKNOWN, ring=_MEMIF_RING)
 
 
 _KINDS: dict[str, Callable[[str, int, int], Device]] = {

@@ -47,6 +47,8 @@ class WorkerStatus:
 
     packets: int
     flows: int
+    sleeps: int
+    """How often it found nothing and slept."""
     sequence_gaps: int
     """Sequence numbers of ERSPAN and GRE never seen."""
     segmented: int
@@ -64,6 +66,8 @@ class PortStatus:
     driver: str
     spread: str
     """How its packets come to workers: ``one``, ``rules``, ``rss``, ``software``."""
+    sleep_us: int
+    """How long one that polls and finds nothing sleeps; 0: it polls on."""
     packets: int
     bytes: int
     rocev2: int
@@ -165,6 +169,7 @@ def _port_status(name: CapturePort, found: dict[str, Any]) -> PortStatus:
         name=name,
         driver=found["driver"],
         spread=found["spread"],
+        sleep_us=found["sleep_us"],
         packets=found["packets"],
         bytes=found["bytes"],
         rocev2=found["rocev2"],

@@ -84,7 +84,7 @@ static int add_port(struct config *config, const char *value)
 	if (config->port_count == CONFIG_PORTS)
 		return -EINVAL;
 	config->port_count++;
-	*port = (struct config_port){.workers = 1, .tunnelled = 1, .mtu = 1500, .descriptors = 1024};
+	*port = (struct config_port){.workers = 1, .tunnelled = 1, .mtu = 1500, .descriptors = 1024, .sleep_us = CONFIG_SLEEP_AUTO};
 	return set_text(port->name, value);
 }
 
@@ -114,6 +114,12 @@ static int set_port(struct config *config, const char *key, const char *value)
 		return set_number(&port->copiers, value, CONFIG_WORKERS);
 	if (strcmp(key, "mbufs") == 0)
 		return set_number(&port->mbufs, value, 1u << 24);
+	if (strcmp(key, "ring") == 0)
+		return set_number(&port->ring, value, UINT32_MAX);
+	if (strcmp(key, "mbps") == 0)
+		return set_number(&port->mbps, value, UINT32_MAX);
+	if (strcmp(key, "sleep_us") == 0)
+		return set_number(&port->sleep_us, value, 1000000);
 	if (strcmp(key, "loss") == 0)
 		return set_number(&port->loss, value, LOSS_PACKET);
 	return -EINVAL;
@@ -151,8 +157,6 @@ static int set(struct config *config, const char *key, const char *value)
 		return add_port(config, value);
 	if (strcmp(key, "interval_ms") == 0)
 		return set_number(&config->interval_ms, value, 3600000);
-	if (strcmp(key, "idle_us") == 0)
-		return set_number(&config->idle_us, value, 1000000);
 	if (strcmp(key, "max_flows") == 0)
 		return set_number(&config->core.max_flows, value, UINT32_MAX);
 	if (strcmp(key, "gre_type") == 0)

@@ -10,6 +10,8 @@
 
 enum { CONFIG_COPIES = 64, CONFIG_PORTS = 32, CONFIG_WORKERS = 64, CONFIG_EAL = 128, CONFIG_TEXT = 1024, CONFIG_HELD = 8192 };
 
+#define CONFIG_SLEEP_AUTO UINT32_MAX
+
 // Which of a driver's counters tell the truth; decided by flowcheck-net, which knows the drivers.
 enum config_loss {
 	LOSS_UNKNOWN, // the driver counts no loss
@@ -38,6 +40,9 @@ struct config_port {
 	uint32_t mbufs;       // of each queue; 0: as many as are needed
 	uint32_t loss;        // enum config_loss
 	uint32_t held;        // mbufs that others than workers may hold
+	uint32_t ring;        // packets that wait where nobody looks; 0: as many as there are descriptors
+	uint32_t mbps;        // most that can come; 0: as the device says
+	uint32_t sleep_us;    // of one that polls and finds nothing; CONFIG_SLEEP_AUTO: as long as no ring can be full then
 };
 
 struct config {
@@ -51,7 +56,6 @@ struct config {
 	uint32_t pcapng_mb;       // of a file; 0: no limit
 	uint32_t pcapng_files;    // to be kept; 0: all
 	uint32_t interval_ms; // between two writings
-	uint32_t idle_us;     // sleep of a worker that finds nothing for long; 0: none
 	struct fck_config core;
 	char place[CONFIG_TEXT];        // file that says what is to be placed; empty: nothing (place_file.h)
 	char place_memory[CONFIG_TEXT]; // folder of the gradient boards

@@ -62,7 +62,6 @@ static bool make_worker(struct control *control, uint32_t config_port, uint32_t 
 		.port = port->id,
 		.queue = dealt ? 0 : (uint16_t)number,
 		.config_port = config_port,
-		.idle_us = control->config->idle_us,
 		.fill_most = -1,
 		.tap = dealt ? NULL : tap_of(control, config_port),
 		.ring = dealt ? control->dealers[config_port].lanes[number].ring : NULL,
@@ -89,7 +88,6 @@ static bool make_dealer(struct control *control, uint32_t number)
 
 	if (port->spread != SPREAD_SOFTWARE)
 		return true;
-	dealer->idle_us = control->config->idle_us;
 	dealer->tap = tap_of(control, number);
 	dealer->spreader.config = control->config->core;
 	return use_noted_time(&dealer->time, port->driver, true) && deal_set_up(dealer, port->config, port->id, port->descriptors);
@@ -151,6 +149,7 @@ bool control_start(struct control *control)
 	if (control->tap.port_count > 0 && !tap_start(&control->tap))
 		return false;
 	for (uint32_t i = 0; i < control->worker_count; i++) {
+		control->workers[i].rest.sleep_us = control->ports[control->workers[i].config_port].sleep_us;
 		rte_eal_remote_launch(worker_run, &control->workers[i], lcore);
 		lcore = rte_get_next_lcore(lcore, 1, 0);
 	}
@@ -160,6 +159,7 @@ bool control_start(struct control *control)
 		if (dealer->lane_count == 0)
 			continue;
 		dealer->lcore = lcore;
+		dealer->rest.sleep_us = control->ports[i].sleep_us;
 		rte_eal_remote_launch(deal_run, dealer, lcore);
 		lcore = rte_get_next_lcore(lcore, 1, 0);
 	}
@@ -179,9 +179,11 @@ struct control_total control_total(const struct control *control, uint32_t port)
 		total.bytes += capture->bytes;
 		total.rocev2 += capture->frames[FCK_FRAME_ROCEV2];
 		total.flows += worker->exchange->known_flows;
+		total.sleeps += worker->rest.sleeps;
 		total.last_time = RTE_MAX(total.last_time, capture->last_time);
 		total.queue_fill_most = RTE_MAX(total.queue_fill_most, worker->fill_most);
 	}
+	total.sleeps += dealer->rest.sleeps;
 	for (uint32_t i = 0; i < dealer->lane_count; i++)
 		total.ring_fill_most = RTE_MAX(total.ring_fill_most, dealer->lanes[i].fill_most);
 	return total;

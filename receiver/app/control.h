@@ -38,6 +38,7 @@ struct control_total {
 	uint64_t rocev2;
 	uint64_t flows;
 	uint64_t last_time;
+	uint64_t sleeps; // of all that poll
 	int64_t queue_fill_most; // of the fullest queue; -1: unknown
 	int64_t ring_fill_most;  // of the fullest ring; -1: there is none
 };

@@ -91,8 +91,9 @@ int deal_run(void *argument)
 	struct dealer *dealer = argument;
 	struct hand hand = {0};
 	struct rte_mbuf *mbufs[POLL_BURST];
-	uint32_t idle_polls = 0, full = 0, drained = 0;
+	uint32_t full = 0, drained = 0;
 
+	poll_rest_begin(&dealer->rest);
 	while (drained < POLL_DRAIN) {
 		bool stop = atomic_load_explicit(&dealer->stop, memory_order_relaxed); // before the poll, which then is the last
 		uint16_t packets = rte_eth_rx_burst(dealer->port, 0, mbufs, POLL_BURST);
@@ -101,9 +102,9 @@ int deal_run(void *argument)
 			sort(dealer, &hand, mbufs, packets);
 			deal(dealer, &hand);
 			publish(dealer);
-			idle_polls = 0;
+			dealer->rest.empty = 0;
 		} else {
-			poll_rest(&idle_polls, dealer->idle_us);
+			poll_rest(&dealer->rest);
 		}
 		if (packets == POLL_BURST && ++full % POLL_FULL == 0)
 			poll_most(&dealer->fill_most, rte_eth_rx_queue_count(dealer->port, 0));

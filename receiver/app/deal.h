@@ -26,7 +26,7 @@ struct dealer {
 	_Atomic bool stop;
 	uint16_t port;
 	uint32_t lcore;
-	uint32_t idle_us;
+	struct poll_rest rest;
 	uint32_t lane_count; // 0: the port's packets are not dealt
 	struct deal_lane lanes[CONFIG_WORKERS];
 	struct fck_spreader spreader;

@@ -10,13 +10,16 @@
 #include <rte_pause.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "rest.h"
 
 enum {
 	POLL_BURST = 32,
 	POLL_DRAIN = 1000, // bursts of a queue that never gets empty before an end
-	POLL_IDLE = 1024,  // empty polls before a sleep
+	POLL_EMPTY = 32,   // empty polls before a sleep: what comes in a moment is waited for
 	POLL_FULL = 16,    // full bursts between two looks at how full the queue is
 };
 
@@ -67,13 +70,29 @@ static inline void poll_most(_Atomic int64_t *most, int64_t found)
 		atomic_store_explicit(most, found, memory_order_relaxed);
 }
 
-// After an empty poll.
-static inline void poll_rest(uint32_t *idle_polls, uint32_t idle_us)
+// Of one that polls.
+struct poll_rest {
+	uint32_t sleep_us; // 0: never (rest.h)
+	uint32_t empty;    // polls since there was something
+	_Atomic uint64_t sleeps;
+};
+
+// For the thread that polls, once: sleeps as long as they are meant to be.
+static inline void poll_rest_begin(const struct poll_rest *rest)
 {
-	if (++*idle_polls < POLL_IDLE || idle_us == 0)
+	if (rest->sleep_us > 0)
+		prctl(PR_SET_TIMERSLACK, (unsigned long)REST_SLACK_NS);
+}
+
+// After an empty poll.
+static inline void poll_rest(struct poll_rest *rest)
+{
+	if (rest->sleep_us == 0 || ++rest->empty < POLL_EMPTY) {
 		rte_pause();
-	else
-		usleep(idle_us);
+		return;
+	}
+	poll_add(&rest->sleeps, 1);
+	usleep(rest->sleep_us);
 }
 
 #endif

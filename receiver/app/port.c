@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "port.h"
 
+#include <inttypes.h>
 #include <rte_errno.h>
 #include <rte_mbuf.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "copy.h"
 #include "packet_sockets.h"
+#include "rest.h"
 #include "say.h"
 #include "steer.h"
 
@@ -192,6 +194,46 @@ static void discard_waiting(const struct port *port)
 		}
 }
 
+static uint32_t speed_of(const struct port *port)
+{
+	struct rte_eth_link link;
+
+	if (port->config->mbps > 0)
+		return port->config->mbps;
+	return rte_eth_link_get_nowait(port->id, &link) == 0 ? link.link_speed : 0;
+}
+
+// The smallest of the rings that a packet goes through.
+static uint64_t smallest_ring(const struct port *port)
+{
+	uint64_t ring = port->config->ring > 0 ? port->config->ring : port->descriptors;
+
+	if (port->spread == SPREAD_SOFTWARE)
+		ring = RTE_MIN(ring, port->descriptors);
+	return port->config->held > 0 ? RTE_MIN(ring, port->config->held) : ring;
+}
+
+// False: say_error() was called.
+static bool find_rest(struct port *port)
+{
+	uint64_t ring = smallest_ring(port), bound = rest_bound_us(ring, speed_of(port));
+
+	port->sleep_us = port->config->sleep_us;
+	if (port->sleep_us == CONFIG_SLEEP_AUTO)
+		port->sleep_us = rest_unasked_us(bound);
+	if (port->sleep_us <= bound)
+		return true;
+	say_error(
+		"sleep",
+		name_of(port),
+		"at line rate a ring of %" PRIu64 " packets is a quarter full after %" PRIu64 " us: a sleep of %u us can cost packets",
+		ring,
+		bound,
+		port->sleep_us
+	);
+	return false;
+}
+
 bool port_start(struct port *port)
 {
 	int rc = rte_eth_dev_start(port->id);
@@ -218,7 +260,7 @@ bool port_start(struct port *port)
 	if (rte_eth_stats_get(port->id, &port->before) != 0)
 		port->before = (struct rte_eth_stats){0};
 	extended_begin(&port->extended, port->id, port->config->loss == LOSS_DEVICE);
-	return true;
+	return find_rest(port);
 }
 
 void port_stop(struct port *port)

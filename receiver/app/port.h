@@ -25,6 +25,7 @@ struct port {
 	struct extended extended;
 	int flow_control; // 0: it asks nobody to pause; -errno: that could not be done
 	int promiscuous;  // 0, -errno
+	uint32_t sleep_us; // of those that poll it (rest.h); 0: never
 };
 
 // Finds and sets up the device. False: say_error() was called.

@@ -42,6 +42,7 @@ static void print_worker(const struct worker *worker, const struct deal_lane *la
 	const struct fck_capture *capture = &worker->exchange->capture;
 
 	printf("{\"packets\":%" PRIu64 ",\"flows\":%u", capture->packets, worker->exchange->known_flows);
+	printf(",\"sleeps\":%" PRIu64, worker->rest.sleeps);
 	printf(",\"sequence_gaps\":%" PRIu64, capture->attributes[FCK_ATTRIBUTE_ERSPAN_SEQUENCE_GAPS]);
 	printf(",\"segmented\":%" PRIu64 ",\"uncounted\":%" PRIu64 ",\"ring\":", worker->segmented, worker->uncounted);
 	if (lane == NULL) {
@@ -110,7 +111,7 @@ static void print_port(struct control *control, uint32_t number)
 	const struct port *port = &control->ports[number];
 	struct control_total total = control_total(control, number);
 
-	printf("{\"driver\":\"%s\",\"spread\":\"%s\"", port->driver, steer_name(port->spread));
+	printf("{\"driver\":\"%s\",\"spread\":\"%s\",\"sleep_us\":%u", port->driver, steer_name(port->spread), port->sleep_us);
 	printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"rocev2\":%" PRIu64, total.packets, total.bytes, total.rocev2);
 	printf(",\"last_time\":%" PRIu64, total.last_time);
 	print_received(port);

@@ -65,6 +65,8 @@ static void tell_port(struct rte_tel_data *data, uint32_t number)
 	rte_tel_data_add_dict_string(data, "driver", port->driver);
 	rte_tel_data_add_dict_string(data, "spread", steer_name(port->spread));
 	add_count(data, "workers", port->config->workers);
+	add_count(data, "sleep_us", port->sleep_us);
+	add_count(data, "sleeps", total.sleeps);
 	add_count(data, "packets", total.packets);
 	add_count(data, "bytes", total.bytes);
 	add_count(data, "rocev2", total.rocev2);

@@ -109,6 +109,7 @@ int worker_run(void *argument)
 	struct rte_mbuf *mbufs[POLL_BURST];
 	uint32_t full = 0, drained = 0;
 
+	poll_rest_begin(&worker->rest);
 	while (drained < POLL_DRAIN) {
 		bool stop = atomic_load_explicit(&worker->stop, memory_order_relaxed); // before the poll, which then is the last
 		uint16_t packets = take(worker, mbufs);
@@ -121,11 +122,11 @@ int worker_run(void *argument)
 			count(worker, mbufs, packets);
 			if (worker->place != NULL)
 				place_end(worker->place, poll_now());
-			worker->idle_polls = 0;
+			worker->rest.empty = 0;
 		} else {
 			if (worker->place != NULL)
 				place_rest(worker->place, poll_now());
-			poll_rest(&worker->idle_polls, worker->idle_us);
+			poll_rest(&worker->rest);
 		}
 		// A full burst says that more is waiting: only then it is worth to ask how much.
 		if (packets == POLL_BURST && ++full % POLL_FULL == 0 && worker->ring == NULL)

@@ -45,8 +45,7 @@ struct worker {
 	uint16_t port;
 	uint16_t queue;
 	uint32_t config_port; // index
-	uint32_t idle_us;
-	uint32_t idle_polls;
+	struct poll_rest rest;
 	struct rte_ring *ring; // what a dealer deals it; NULL: it polls the queue itself
 	struct poll_time time;
 	struct tap_port *tap;  // what writes all packets to a file; NULL: nothing does, or the dealer hands them over

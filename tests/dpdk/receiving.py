@@ -56,6 +56,7 @@ class Running:
     def __init__(self, place: Namespace, output: Path, *words: str | Path) -> None:
         command = place.words(*RECEIVE, *words, "-o", output)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.prefix = ""
         self.wait_for_start()
 
     def __enter__(self) -> Self:
@@ -71,6 +72,7 @@ class Running:
         said = []
         for line in self.process.stderr:
             if line.startswith("receiving: "):
+                self.prefix = line.split()[-1]
                 return
             said.append(line)
         raise AssertionError("".join(said))

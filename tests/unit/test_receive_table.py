@@ -20,11 +20,12 @@ from flowcheck_net.receive.receiver_status import (
 
 def status(packets: int, size: int, dropped: int | None, fill: int | None) -> Status:
     ring = RingStatus(fill_most=7, size=8191, dropped=0)
-    worker = WorkerStatus(packets, flows=3, sequence_gaps=0, segmented=2, uncounted=1, ring=ring)
+    worker = WorkerStatus(packets, flows=3, sleeps=0, sequence_gaps=0, segmented=2, uncounted=1, ring=ring)
     port = PortStatus(
         name=CapturePort("ckpt0:cap0"),
         driver="net_ice",
         spread="software",
+        sleep_us=69,
         packets=packets,
         bytes=size,
         rocev2=packets - 1,
