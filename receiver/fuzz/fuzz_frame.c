@@ -3,7 +3,8 @@
 // Fuzz target: the input is a row of frames, each with a head of four bytes: captured length (2, little-endian), how many
 // bytes longer the frame was on the wire, and microseconds since the frame before. Whatever comes, the counters add up
 // and the results are well formed; reading beyond a frame is for the address sanitizer to find. A core that sends all
-// frames the long way, and one that gets them in one burst, must tell the same.
+// frames the long way, one that gets them in one burst, and one that gets them in bursts of 1 to 32 and gives finished
+// messages away in between, as a receiver does, must tell the same.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define HEAD 4
 #define MAX_FLOWS 8
 #define BURST 256
+#define LIVE_BURST 32
 
 static void require(int condition)
 {
@@ -162,10 +164,26 @@ static struct fck_core *make(const struct fck_config *config)
 	return core;
 }
 
+// What a receiver does: a burst, whose length the input says, then what is finished goes away.
+struct live {
+	struct fck_core *core;
+	struct fck_input frames[LIVE_BURST];
+	uint32_t waiting;
+	uint64_t taken[MAX_FLOWS];
+};
+
+static void live_burst(struct live *live)
+{
+	require(fck_frames(live->core, 0, live->frames, live->waiting) == 0);
+	take(live->core, live->taken);
+	live->waiting = 0;
+}
+
 // Hands over the frames that wait, and frees them.
-static void flush(struct fck_core *core, struct fck_input *frames, uint32_t *waiting)
+static void flush(struct fck_core *core, struct live *live, struct fck_input *frames, uint32_t *waiting)
 {
 	require(fck_frames(core, 0, frames, *waiting) == 0);
+	live_burst(live); // its frames are among these
 	for (uint32_t i = 0; i < *waiting; i++)
 		free((void *)frames[i].data);
 	*waiting = 0;
@@ -183,6 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fck_core *core = make(&config), *taker = make(&config), *burst = make(&config), *general = make(&config);
 	uint64_t now = 0, taken[MAX_FLOWS] = {0};
 	struct fck_input frames[BURST];
+	struct live live = {.core = make(&config)};
 	uint32_t waiting = 0;
 
 	general->general = true;
@@ -201,19 +220,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(fck_frame(taker, 0, now, exact, captured, captured + longer) == 0);
 		require(fck_frame(general, 0, now, exact, captured, captured + longer) == 0);
 		take(taker, taken);
-		frames[waiting++] = (struct fck_input){exact, now, captured, captured + longer};
-		if (waiting == BURST)
-			flush(burst, frames, &waiting);
+		frames[waiting] = live.frames[live.waiting++] = (struct fck_input){exact, now, captured, captured + longer};
+		if (++waiting == BURST)
+			flush(burst, &live, frames, &waiting);
+		else if (live.waiting == LIVE_BURST || longer % 2 == 1)
+			live_burst(&live);
 		data += captured;
 		size -= captured;
 	}
-	flush(burst, frames, &waiting);
+	flush(burst, &live, frames, &waiting);
 	same_so_far(burst, general);
 	same_at_the_end(burst, general);
 	same_at_the_end(core, general);
 	check(core);
 	check_taker(core, taker, taken);
+	check_taker(core, live.core, live.taken);
 	fck_free(core);
+	fck_free(live.core);
 	fck_free(taker);
 	fck_free(burst);
 	fck_free(general);
