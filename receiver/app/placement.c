@@ -84,7 +84,7 @@ static bool open_board(struct placement *placement, uint32_t number)
 		say_error("board-busy", path, "another receiver places into %s", path);
 	else if (rc != 0)
 		say_error(
-			"board", path, "%s cannot hold %" PRIu64 " MB of gradients: %s", path, fck_board_bytes(&shape) >> 20,
+			"board", path, "%s cannot hold %" PRIu64 " KiB of gradients: %s", path, fck_board_bytes(&shape) / 1024,
 			strerror(-rc)
 		);
 	return rc == 0;
