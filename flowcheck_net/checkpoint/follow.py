@@ -3,6 +3,7 @@
 What is not proven is not applied. ``docs/design/0010-follow.md`` says why each part is needed.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -12,6 +13,7 @@ from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete,
 from flowcheck_net.checkpoint.follow_boards import Boards, settle
 from flowcheck_net.checkpoint.follow_proof import Judged, Prover
 from flowcheck_net.checkpoint.follow_store import Identity, Opened, Store
+from flowcheck_net.checkpoint.guarded import told
 from flowcheck_net.checkpoint.hyper import StepValues
 from flowcheck_net.checkpoint.shard import Decision
 from flowcheck_net.receive.gradient import group_entry, iteration_directory, write_manifest
@@ -27,6 +29,8 @@ class Lag(StrEnum):
     """Packets of the next step are still coming."""
     PROOF = "proof"
     """All bytes of the next step are there, but the audit does not prove it yet."""
+    SIDE = "side"
+    """The next step is proven, and the side channel has not told of it."""
     WORK = "work"
     """Proven steps wait for the optimizer."""
 
@@ -44,6 +48,8 @@ class FollowStatus:
     lag: Lag
     reason: str
     """A sentence."""
+    tried: int | None = None
+    """Step at which the replica was what the trainer wrote; None: nothing says yet that the description is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,12 @@ class Settings:
     trust_order: bool
     backlog: int
     """Iterations in files that may wait for their proof."""
+    anchor_step: int = 0
+    """Of the regular checkpoint that the state began from."""
+    untold: bool = False
+    """Apply also steps of which the side channel says nothing."""
+    patience: float = 30.0
+    """Seconds to wait for the word on a step when later ones were told, or the receivers have ended."""
 
 
 class Follower:
@@ -76,6 +88,7 @@ class Follower:
         self._lives: Mapping[str, int] | None = None
         self._full = store.full_step
         self._begun = self._next
+        self._silent_since: float | None = None
         self.values: Mapping[int, StepValues] = {}
         """Of the side channel, by step; may grow."""
 
@@ -95,7 +108,8 @@ class Follower:
 
         Raises:
             StepIncomplete: Bytes of the next step will never be there. The replica keeps its step.
-            StepRefused: The next step is not what it should be.
+            StepRefused: The next step is not what it should be; or nobody told of it; or the replica is not what the
+                trainer wrote (``DISPROVED``): then nothing of it is kept.
         """
         if not self._ready():
             self._judged = self._prover.look()
@@ -106,12 +120,13 @@ class Follower:
             self._judged = self._prover.look()
         more = self._boards.collect(self._next + self._settings.backlog)  # closed before the receivers had ended
         done: list[Decision] = []
-        while self._boards.whole(self._next) and not self._doubts():
+        while self._boards.whole(self._next) and not self._doubts() and self._told:
             done.append(self._apply())
         if not done and (reason := self._boards.gone.get(self._next)) is not None:
             raise self._incomplete(f"iteration {self._next:,}: {reason}")
         if not done and not more:
             self._refuse_missed()
+            self._refuse_untold()
             self._refuse_doubted()
         return done, self._why()
 
@@ -145,6 +160,11 @@ class Follower:
             return ("there are no records yet",)
         return self._judged.doubts(self._next, trust_order=self._settings.trust_order)
 
+    @property
+    def _told(self) -> bool:
+        """Did the side channel tell of the next step?"""
+        return self._settings.untold or told(self.values.get(self._store.replay.step + 1))
+
     def _apply(self) -> Decision:
         """Proof and gradient reach the disk before the first byte of the replica changes."""
         number, step = self._next, self._store.replay.step + 1
@@ -153,7 +173,12 @@ class Follower:
         directory.rename(iteration_directory(self._store.gradients, number, complete=True))
         settle(self._store.gradients)
         gradient = self._assembly.assemble(self._store.gradients, number, step)
-        decision = self._store.replay.advance(gradient, self.values.get(step))
+        try:
+            decision = self._store.advance(gradient, self.values)
+        except StepRefused as error:
+            if error.request.stop is Stop.DISPROVED:
+                self._store.withdraw(self._settings.anchor_step + 1, self._settings.first_step)
+            raise
         if step % self._settings.save_every == 0:
             self.save()
         return decision
@@ -194,6 +219,20 @@ class Follower:
             request = self._request(Stop.UNPROVEN, f"iteration {self._next:,}: {'; '.join(reasons)}")
             raise StepRefused(request)
 
+    def _refuse_untold(self) -> None:
+        """The word on the next step, which is proven, is later than it can be."""
+        step = self._store.replay.step + 1
+        waits = self._boards.whole(self._next) and not self._doubts() and not self._told
+        final = self._judged is not None and self._judged.final
+        if not waits or not (final or any(later > step for later in self.values)):
+            self._silent_since = None
+            return
+        now = time.monotonic()
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        if now - self._silent_since >= self._settings.patience:
+            reason = f"the side channel did not tell the learning rates of step {step:,}"
+            raise StepRefused(self._request(Stop.VALUE_MISSING, reason))
+
     def _refuse_doubted(self) -> None:
         """The whole records may contradict what the first part of them proved: such steps are taken back."""
         judged = self._judged
@@ -218,12 +257,17 @@ class Follower:
             return self._status(
                 Lag.PROOF, f"step {self._store.replay.step + 1:,} waits for its proof: {_short(doubts[0])}"
             )
+        if not self._told:
+            step = self._store.replay.step + 1
+            return self._status(Lag.SIDE, f"step {step:,} is proven and waits for the word of the side channel")
         return self._status(Lag.WORK, "proven steps wait for the optimizer")
 
     def _status(self, lag: Lag, reason: str) -> FollowStatus:
         newest = self._boards.newest
         training = None if newest is None else newest + self._settings.first_step
-        return FollowStatus(training, self._store.replay.step, self._full, lag, reason)
+        trial = self._store.replay.trial
+        tried = None if trial is None else trial.step
+        return FollowStatus(training, self._store.replay.step, self._full, lag, reason, tried)
 
     def _incomplete(self, reason: str) -> StepIncomplete:
         return StepIncomplete(self._request(Stop.INCOMPLETE, reason))

@@ -18,8 +18,11 @@ from typing import Any, Self
 from flowcheck_net.checkpoint import anchor as anchors
 from flowcheck_net.checkpoint.assemble import Assembly
 from flowcheck_net.checkpoint.follow_boards import durable, settle
+from flowcheck_net.checkpoint.gradient import StepGradient
+from flowcheck_net.checkpoint.guarded import Guarded, Guards, Trial
 from flowcheck_net.checkpoint.hyper import StepValues
 from flowcheck_net.checkpoint.optimizer import Replay
+from flowcheck_net.checkpoint.shard import Decision
 from flowcheck_net.checkpoint.training import Training
 from flowcheck_net.errors import OutputError, RecordsCorrupt
 from flowcheck_net.receive.gradient import iteration_directory
@@ -66,7 +69,7 @@ class Store:
         self.gradients = directory / GRADIENTS
         name = hashlib.sha256(os.path.realpath(directory).encode()).hexdigest()[:16]
         self._work = (_MEMORY if _MEMORY.is_dir() else directory) / f"flowcheck-net-replica-{name}"
-        self.replay: Replay
+        self.replay: Guarded
         self._withdrawn = False
         try:
             self.gradients.mkdir(parents=True, exist_ok=True)
@@ -120,7 +123,13 @@ class Store:
         return sorted(((int(path.stem.removeprefix("step-")), path) for path in paths), reverse=True)
 
     def open(
-        self, anchor: Path, assembly: Assembly, first_step: int, shards: int, values: Mapping[int, StepValues] | None
+        self,
+        anchor: Path,
+        assembly: Assembly,
+        first_step: int,
+        shards: int,
+        values: Mapping[int, StepValues] | None,
+        guards: Guards,
     ) -> Opened:
         """The replica as it stood.
 
@@ -130,6 +139,7 @@ class Store:
             first_step: Step that iteration 0 completes.
             shards: Parts of the replica.
             values: Of the side channel.
+            guards: What the replica is held to.
 
         Raises:
             RecordsCorrupt: No full state can be read, or a gradient is damaged.
@@ -140,16 +150,46 @@ class Store:
         step, begun = self._newest(anchor)
         places = [self._work / f"shard{n}" for n in range(min(shards, len(self.training.layout.parameters)))]
         states = anchors.begin(places, self.training.layout, self.training.optimizer, begun)
-        self.replay = Replay(self.training.optimizer, states)
+        self.replay = Guarded(Replay(self.training.optimizer, states), self.training, guards)
+        self.replay.trial = self._tried
         if not self._fulls():
             self.save()
         redone = 0
         while iteration_directory(self.gradients, self.replay.step + 1 - first_step, complete=True).is_dir():
             number = self.replay.step + 1 - first_step
             gradient = assembly.assemble(self.gradients, number, self.replay.step + 1)
-            self.replay.advance(gradient, (values or {}).get(gradient.step))
+            self.advance(gradient, values or {})
             redone += 1
         return Opened(step, redone, torn)
+
+    def advance(self, gradient: StepGradient, values: Mapping[int, StepValues]) -> Decision:
+        """Apply a step, and keep that the description was tried. Raises StepRefused as ``Guarded.advance``."""
+        decision = self.replay.advance(gradient, values.get(gradient.step))
+        if self.replay.trial is not None and self._tried is None:
+            text = json.dumps(asdict(self.replay.trial) | self._described, sort_keys=True)
+            durable(self._trial_file, f"{text}\n".encode())
+        return decision
+
+    @property
+    def _described(self) -> dict[str, str]:
+        return {"layout": self.training.layout.digest, "optimizer": self.training.optimizer.digest}
+
+    @property
+    def _trial_file(self) -> Path:
+        return self.directory / "tried.json"
+
+    @property
+    def _tried(self) -> Trial | None:
+        """By a former process, of the same description."""
+        try:
+            told = json.loads(self._trial_file.read_text(encoding="utf-8"))
+            if {name: told[name] for name in self._described} == self._described:
+                return Trial(int(told["step"]), bool(told["identical"]))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordsCorrupt(f"{self._trial_file} is not of `checkpoint follow`: {error}") from error
+        return None
 
     def _torn(self) -> int | None:
         for path in self._work.glob("shard*/standing.json"):
@@ -184,7 +224,7 @@ class Store:
         path = self.directory / f"step-{step:09d}.pt"
         if not path.exists():
             new = path.with_suffix(".writing")
-            anchors.write_anchor(new, anchors.snapshot(states, self.training.layout, self.training.optimizer))
+            anchors.write_anchor(new, self.replay.snapshot())
             with new.open("rb") as file:
                 os.fsync(file.fileno())
             new.replace(path)

@@ -43,12 +43,8 @@ class Trial:
     """A replica that was what the trainer's regular checkpoint of its step is."""
 
     step: int
-    drift: Drift
-
-    @property
-    def largest(self) -> float:
-        """Largest relative difference of a tensor."""
-        return self.drift.largest
+    identical: bool
+    """Bit by bit; else within what was allowed."""
 
 
 class Guarded:
@@ -105,7 +101,7 @@ class Guarded:
             reason = f"the replay of step {self.step:,} is not the trainer's regular checkpoint: {against[0]} differs"
             hint = "training.yaml, or the step that the first iteration completes (--from-step), is not the trainer's"
             raise StepRefused(CheckpointRequest(self._begun, self.step, Stop.DISPROVED, reason), hint=hint)
-        self.trial = Trial(self.step, drift)
+        self.trial = Trial(self.step, drift.identical)
 
     @property
     def _telling(self) -> bool:

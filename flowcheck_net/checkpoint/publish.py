@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -246,9 +246,7 @@ def _manifest(candidate: Candidate, tree: Mapping[str, Any], listed: Inventory, 
         "step": candidate.step,
         "anchor_step": candidate.begun_at,
         "optimizer": candidate.optimizer,
-        "tried": None
-        if candidate.trial is None
-        else {"step": candidate.trial.step, "identical": candidate.trial.drift.identical},
+        "tried": None if candidate.trial is None else asdict(candidate.trial),
         "plans": sorted({proof.plan for proof in proofs if proof.plan is not None}),
         "jobs": sorted({proof.job for proof in proofs}),
         "proven": {

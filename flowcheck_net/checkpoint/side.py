@@ -7,7 +7,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -89,10 +89,17 @@ class SideLog:
         """Bytes at the end that are the beginning of a message."""
         self._runs: dict[int, dict[str, list[Message]]] = {}
         """By rank and run; runs in the order of their first message."""
+        self._first: dict[tuple[int, str], int] = {}
+        """First step of a rank's run."""
+        self._last: dict[tuple[int, str, int], Message] = {}
+        """The last word of a rank in a run on a step."""
         self._order: dict[str, int] = {}
         self._known: set[str] = set()
         for message in self.messages:
             self._runs.setdefault(message.rank, {}).setdefault(message.run, []).append(message)
+            key = (message.rank, message.run)
+            self._first[key] = min(message.step, self._first.get(key, message.step))
+            self._last[*key, message.step] = message
             self._order.setdefault(message.run, len(self._order))
             self._known |= message.fields.keys() | set(message.refused)
 
@@ -115,20 +122,25 @@ class SideLog:
         A run that began at or before the step puts earlier runs of its rank out of force: after a restart their values
         belong to steps that never became part of the training.
         """
-        chosen = {}
-        for rank, runs in self._runs.items():
-            begun = [run for run, messages in runs.items() if min(m.step for m in messages) <= step]
-            if begun:
-                chosen[rank] = begun[-1]
-        newest = max(chosen.values(), key=self._order.__getitem__, default="")
-        shared = sum(newest in runs for runs in self._runs.values()) > 1
+        chosen, newest = self._in_force(step)
         found: dict[int, Message | Missing] = {}
         for rank, run in chosen.items():
-            if shared and run != newest:
+            if run is None:
                 found[rank] = Missing(step, "*", Cause.AWAITED, f"rank {rank} has not told of run {newest} yet")
             else:
-                found[rank] = _one(self._runs[rank][run], step)
+                found[rank] = self._last.get((rank, run, step)) or _why_not(self._runs[rank][run], step)
         return found
+
+    def _in_force(self, step: int) -> tuple[dict[int, str | None], str]:
+        """By rank, the run whose words count for a step (None: it has yet to tell of the newest); and the newest."""
+        begun = {
+            rank: found[-1]
+            for rank, runs in self._runs.items()
+            if (found := [run for run in runs if self._first[rank, run] <= step])
+        }
+        newest = max(begun.values(), key=self._order.__getitem__, default="")
+        shared = sum(newest in runs for runs in self._runs.values()) > 1
+        return {rank: None if shared and run != newest else run for rank, run in begun.items()}, newest
 
     def fields(self, step: int, wanted: Sequence[str]) -> tuple[dict[str, Any], tuple[Missing, ...]]:
         """Values of a step for fields of a checkpoint.
@@ -169,8 +181,9 @@ class SideLog:
         """
         found: dict[int, StepValues] = {}
         for step in sorted({message.step for message in self.messages}):
-            for rank, message in self.of_step(step).items():
-                if isinstance(message, Missing) or not message.values:
+            for rank, run in self._in_force(step)[0].items():
+                message = None if run is None else self._last.get((rank, run, step))
+                if message is None or not message.values:
                     continue
                 values = _step_values(step, message.values)
                 if found.setdefault(step, values) != values:
@@ -197,11 +210,8 @@ def _upwards(name: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
-def _one(messages: Sequence[Message], step: int) -> Message | Missing:
-    """The last word of one rank in one run."""
-    found = [message for message in messages if message.step == step]
-    if found:
-        return found[-1]
+def _why_not(messages: Sequence[Message], step: int) -> Missing:
+    """Why a rank did not tell of a step in one run."""
     rank = messages[0].rank
     if any(step in message.lost for message in messages):
         return Missing(step, "*", Cause.DROPPED, f"the queue of rank {rank} was full")
@@ -233,12 +243,17 @@ def read_side(path: Path) -> SideLog:
         data = path.read_bytes()
     except OSError as error:
         raise RecordsCorrupt(f"{path} cannot be read: {error.strerror or error}") from error
+    return SideLog(*_messages(data))
+
+
+def _messages(data: bytes) -> tuple[list[Message], int, int]:
+    """Messages, damaged stretches, and bytes at the end that are the beginning of a message."""
     messages: list[Message] = []
     damaged = at = 0
     while at < len(data):
         found = unframe(data, at)
         if isinstance(found, int):
-            return SideLog(messages, damaged, found)
+            return messages, damaged, found
         body, end = found
         message = _message(body) if body is not None else None
         if message is None:
@@ -246,7 +261,38 @@ def read_side(path: Path) -> SideLog:
         else:
             messages.append(message)
         at = end
-    return SideLog(messages, damaged)
+    return messages, damaged, 0
+
+
+class SideTail:
+    """The values of a log that grows, and may not be there yet; each byte of it is read once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._rest = b""
+        self._messages: list[Message] = []
+        self._values: Mapping[int, StepValues] = {}
+
+    def values(self) -> Mapping[int, StepValues]:
+        """As of ``SideLog.values``. Raises RecordsCorrupt."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                more = file.read()
+        except FileNotFoundError:
+            return self._values
+        except OSError as error:
+            raise RecordsCorrupt(f"{self._path} cannot be read: {error.strerror or error}") from error
+        if not more:
+            return self._values
+        self._read += len(more)
+        data = self._rest + more
+        found, _, torn = _messages(data)
+        self._rest = data[len(data) - torn :]
+        self._messages += [replace(message, fields={}) for message in found]
+        self._values = SideLog(self._messages).values()
+        return self._values
 
 
 def unframe(data: bytes, at: int) -> tuple[bytes | None, int] | int:

@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
     from flowcheck_net.checkpoint.follow import Follower, FollowStatus
+    from flowcheck_net.checkpoint.hyper import StepValues
     from flowcheck_net.checkpoint.shard import Decision
+
+    Words = Callable[[], Mapping[int, StepValues]]
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -39,7 +44,23 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--until", type=click.IntRange(1), help="End once the replica is at this step.")
 @click.option("--save-every", default=10, show_default=True, type=click.IntRange(1), help="Steps between full states.")
 @click.option("--trust-order", is_flag=True, help="As given to `receive`.")
-@click.option("--values", type=_FILE, help="What the trainer announces, one JSON object a step; it may grow.")
+@click.option("--trial", type=_FILE, help="A regular checkpoint of a later step, to try the description with.")
+@click.option(
+    "--within",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Largest relative difference of a tensor in the trial; 0: bit by bit.",
+)
+@click.option(
+    "--side",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Log of `checkpoint listen`; it may grow, or come yet.",
+)
+@click.option("--values", type=_FILE, help="In its place: one JSON object a step; it may grow.")
+@click.option(
+    "--untold", is_flag=True, help="Apply also steps of which nobody told: what changed in silence is not seen."
+)
 @click.option("--shards", default=1, show_default=True, type=click.IntRange(1), help="Parts of the replica.")
 @click.option("--interval", default=0.2, show_default=True, type=click.FloatRange(0.01), help="Seconds between looks.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
@@ -53,17 +74,24 @@ def command(
     first_step: int,
     until: int | None,
     save_every: int,
+    trial: Path | None,
+    within: float,
+    side: Path | None,
     values: Path | None,
     shards: int,
     interval: float,
     *,
+    untold: bool,
     trust_order: bool,
     as_json: bool,
 ) -> None:
     """Apply each step to a replica as soon as it is proven, while the trainer runs.
 
-    A step is applied when the boards of `receive --payload` hold all its bytes and the audit of the records so far
-    calls it COVERED or RECOVERED. Ends when the receivers have ended, at --until, or by SIGINT or SIGTERM; killed at
+    A step is applied when the boards of `receive --payload` hold all its bytes, the audit of the records so far calls
+    it COVERED or RECOVERED, and the side channel told its learning rates. No packet tells whether training.yaml is
+    right: at the step of --trial the replica must be what the trainer wrote, or nothing of it is kept.
+
+    Ends when the receivers have ended, at --until, or by SIGINT or SIGTERM; killed at
     any moment, it goes on from --state. Exit codes: 4 bytes are missing, 10 something is not proven or not as
     described: the replica keeps its step, and a regular checkpoint is asked for.
 
@@ -71,45 +99,62 @@ def command(
     Example:
       flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 --payload /dev/shm/fc -o r.fcr &
       flowcheck-net checkpoint follow --plan plan.json --boards /dev/shm/fc --records r.fcr \\
-          --training training.yaml --anchor step-40.pt --state /var/lib/replica
+          --training training.yaml --anchor step-40.pt --trial step-41.pt --side side.log --state /var/lib/replica
     """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.checkpoint.anchor import read_anchor
     from flowcheck_net.checkpoint.assemble import Assembly
     from flowcheck_net.checkpoint.follow import Follower, Settings, opened_words
     from flowcheck_net.checkpoint.follow_boards import Boards
     from flowcheck_net.checkpoint.follow_proof import Prover
     from flowcheck_net.checkpoint.follow_store import Store
-    from flowcheck_net.checkpoint.replay import read_values
     from flowcheck_net.checkpoint.training import build_training
+    from flowcheck_net.cli.checkpoint_publish import guards_of
     from flowcheck_net.cli.checkpoint_replay import require_torch
     from flowcheck_net.cli.inputs import read_plan_and_digest
     from flowcheck_net.plan.plan import expectation
     from flowcheck_net.receive.layout import lay_out
     from flowcheck_net.spec.check_training import load_training
 
+    if not (side or values or untold):
+        raise click.UsageError("give the trainer's words: --side LOG, or --values FILE; or go without by --untold")
     require_torch()
     plan, digest = read_plan_and_digest(plan_file)
     expected = expectation(plan)
     layout = lay_out(expected.wire, expected.hops)
     told = build_training(load_training(training))
-    settings = Settings(first_step, save_every, trust_order, backlog=64)
+    begun = read_anchor(anchor)
+    settings = Settings(first_step, save_every, trust_order, 64, int(begun["step"]), untold)
+    guards = guards_of(trial, within, begun, untold=untold)
+    told_by = words_of(side, values)
     with Store(state, told) as store, Boards(boards, layout.groups, store.gradients) as open_boards:
-        announced = read_values(values) if values else {}
+        announced = told_by()
         checked = Assembly(told.layout, told.average, trust_assumed=trust_order)
-        opened = store.open(anchor, checked, first_step, shards, announced)
+        opened = store.open(anchor, checked, first_step, shards, announced, guards)
         if not as_json:
             click.echo(opened_words(opened, store.replay.step), err=True)
+            if store.replay.trial is None and trial is None:
+                click.echo("nothing tells whether training.yaml is the trainer's: give --trial", err=True)
         follower = Follower(open_boards, Prover(expected, layout, records, state), store, settings, digest)
         follower.values = announced
-        _run(follower, _Say(as_json), interval, until, values)
+        _run(follower, _Say(as_json), interval, until, told_by)
 
 
-def _run(follower: "Follower", say: "_Say", interval: float, until: int | None, values: Path | None) -> None:
+def words_of(side: Path | None, values: Path | None) -> "Words":
+    """What reads the words of the trainer, of all steps up to now."""
+    from flowcheck_net.checkpoint.replay import read_values
+    from flowcheck_net.checkpoint.side import SideTail
+
+    if side is not None:
+        return SideTail(side).values
+    return (lambda: read_values(values)) if values is not None else dict
+
+
+def _run(follower: "Follower", say: "_Say", interval: float, until: int | None, words: "Words") -> None:
     """Until it is over; the full state is written at the end, whatever ends it."""
     import signal
     import time
 
     from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
-    from flowcheck_net.checkpoint.replay import read_values
 
     ended: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -121,8 +166,7 @@ def _run(follower: "Follower", say: "_Say", interval: float, until: int | None, 
             if until is not None and status.replica_step >= until:
                 break
             time.sleep(interval)
-            if values is not None:
-                follower.values = read_values(values)
+            follower.values = words()
     except (StepIncomplete, StepRefused) as error:
         say.refused(error)
         raise

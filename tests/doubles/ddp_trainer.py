@@ -148,7 +148,9 @@ class Trainer:
         (self.scaler.scale(loss) if self.scaler else loss).backward()
         if self.rank == 0:
             self.dump()
+        rates = [group["lr"] for group in self.optimizer.param_groups]
         self.update()
+        self.tell(rates)
         if self.scheduler:
             self.scheduler.step()
         if self.setting.master:
@@ -208,6 +210,12 @@ class Trainer:
             (directory / f"{number}.bin").write_bytes(flat.numpy().tobytes())
         told = {"ready": self.ready, "slots": [b["slots"] for b in order]}
         (directory / "buckets.json").write_text(json.dumps(told))
+
+    def tell(self, rates: list[float]) -> None:
+        """With what the step was made, a line of ``--values``."""
+        if self.rank == 0:
+            with (self.place / "values.jsonl").open("a") as file:
+                file.write(json.dumps({"step": self.done + 1, "learning_rates": rates}) + "\n")
 
     def save(self, step: int) -> None:
         if self.rank:

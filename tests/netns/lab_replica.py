@@ -83,6 +83,7 @@ def words(trained: Trained, place: Path, anchor: int, *more: str) -> list[str]:
     nodes = [word for node in ("ckpt1", "ckpt2") for word in ("--records", str(place / f"{node}.fcr"))]
     boards = [word for node in ("ckpt1", "ckpt2") for word in ("--boards", str(place / "boards" / node))]
     told = ["--training", str(trained.place / "training.yaml"), "--anchor", str(trained.place / f"step-{anchor}.pt")]
+    told += ["--trial", str(trained.place / f"step-{anchor + 1}.pt"), "--values", str(trained.place / "values.jsonl")]
     own = ["--state", str(place / "state"), "--first-step", str(FIRST + 1), "--json", *more]
     follow = ["checkpoint", "follow", "--plan", str(place / "plan.json"), *nodes, *boards, *told, *own]
     return [sys.executable, "-c", _PROGRAM, *follow]

@@ -24,7 +24,7 @@ ANCHOR, STEPS = 10, 24
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return train(tmp_path_factory.mktemp("trained"), SETTING | {"steps": STEPS, "keep": [ANCHOR, STEPS]})
+    return train(tmp_path_factory.mktemp("trained"), SETTING | {"steps": STEPS, "keep": [ANCHOR, ANCHOR + 1, STEPS]})
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,7 @@ def test_a_live_replica_is_the_trainers_state_also_when_it_was_killed_and_a_tena
     assert found.killed == -signal.SIGKILL
     steps = found.applied
     assert steps[-1] == STEPS
+    assert found.lines[-1]["tried"] == ANCHOR + 1
     assert sorted(set(steps)) == list(range(ANCHOR + 1, STEPS + 1))
     state = tmp_path / "run" / "state"
     check_equal(world.read(newest(state)), world.read(trained.place / f"step-{STEPS}.pt"))

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make torch)")
 
 from flowcheck_net.checkpoint.accept import run  # noqa: E402
+from flowcheck_net.checkpoint.accept.draw import Experiment, Silence  # noqa: E402
+from flowcheck_net.checkpoint.accept.trainer import SETTINGS  # noqa: E402
 from flowcheck_net.checkpoint.accept.words import Kind, Restored  # noqa: E402
 from flowcheck_net.cli.main import cli  # noqa: E402
 
@@ -34,6 +36,14 @@ def test_one_experiment_of_each_kind(acceptance: run.Acceptance) -> None:
     for each in report.outcomes:
         assert (each.restored is Restored.NOTHING) == (each.persisted_step == 0)
         assert set(each.unpublished) | set(each.published) == {2, 4, 6, 8}
+
+
+def test_a_client_that_never_says_anything_is_a_reason(acceptance: run.Acceptance) -> None:
+    silent = Experiment(0, 1, SETTINGS[0], Kind.SIDE, silence=(1, Silence.ENDS))
+    outcome = acceptance.experiment(silent)
+    assert (outcome.wrong, outcome.published) == ((), ())
+    assert set(outcome.unpublished) == {2, 4, 6, 8}
+    assert "did not tell" in outcome.unpublished[2]
 
 
 def test_the_same_number_is_the_same_experiment(acceptance: run.Acceptance) -> None:

@@ -19,7 +19,7 @@ pytest.importorskip("safetensors")
 
 from flowcheck_net.audit.verdict import Verdict  # noqa: E402
 from flowcheck_net.checkpoint import access, publish, store  # noqa: E402
-from flowcheck_net.checkpoint.drift import Drift, last, measure, record, same_value  # noqa: E402
+from flowcheck_net.checkpoint.drift import last, measure, record, same_value  # noqa: E402
 from flowcheck_net.checkpoint.files import erase_tree  # noqa: E402
 from flowcheck_net.checkpoint.gate import Bar, NotPublished  # noqa: E402
 from flowcheck_net.checkpoint.gradient import GroupProof, Proof  # noqa: E402
@@ -99,7 +99,7 @@ def candidate(tmp_path: Path, anchor: dict[str, Any], now: dict[str, Any], **cha
         {name: tuple(tensor.shape) for name, tensor in now["model"].items()},
         "digest",
         read_side(path),
-        trial=Trial(anchor["step"] + 1, Drift(anchor["step"] + 1, 1, 1, (), (), ())),
+        trial=Trial(anchor["step"] + 1, identical=True),
     )
     return replace(made, **change)
 

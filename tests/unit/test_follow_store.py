@@ -11,6 +11,7 @@ from flowcheck_net.checkpoint import anchor, arithmetic  # noqa: E402
 from flowcheck_net.checkpoint.assemble import Assembly  # noqa: E402
 from flowcheck_net.checkpoint.follow_store import Identity, Opened, Store  # noqa: E402
 from flowcheck_net.checkpoint.gradient import Average, StepGradient  # noqa: E402
+from flowcheck_net.checkpoint.guarded import Guards  # noqa: E402
 from flowcheck_net.checkpoint.optimizer import Replay  # noqa: E402
 from flowcheck_net.checkpoint.training import Training  # noqa: E402
 from flowcheck_net.errors import OutputError  # noqa: E402
@@ -69,7 +70,7 @@ def died(store: Store) -> None:
 
 
 def opened(store: Store, first: Path) -> Opened:
-    return store.open(first, ASSEMBLY, FIRST, 2, None)
+    return store.open(first, ASSEMBLY, FIRST, 2, None, Guards(untold=True))
 
 
 def test_a_half_applied_step_is_made_again_from_the_last_good_state(

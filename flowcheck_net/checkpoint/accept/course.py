@@ -94,6 +94,7 @@ def train(experiment: Experiment, steps: int, descriptions: Descriptions, log: P
     states = {0: trainer.state()}
     trainings = {0: descriptions.of(trainer, belief)}
     gradients = []
+    log.touch()  # as whoever listens does: a client that says nothing writes no file
     client = SideChannel(f"file:{log}", run="accept", room=steps + MORE)
     at, change = experiment.change or (0, None)
     for step in range(1, steps + MORE + 1):
