@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.cli.receive_payload import PayloadArguments, learning, payload_options, placing_of
-from flowcheck_net.cli.receive_ports import Wishes, ports_of
+from flowcheck_net.cli.receive_payload import Learning, PayloadArguments, payload_options, placing_of
+from flowcheck_net.cli.receive_ports import Wishes, planned_ports, unplanned_ports
 from flowcheck_net.cli.records_output import summary, write_any
 from flowcheck_net.cli.replay import GreType
 
@@ -171,6 +171,7 @@ def command(
       flowcheck-net receive --plan plan.json --node ckpt0 --port cap0=0000:3b:00.0 --payload /dev/shm/fc -o records.fcr
       flowcheck-net receive --recover -o records.fcr
     """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.cli.inputs import read_plan_and_digest
     from flowcheck_net.receive.native import Settings
     from flowcheck_net.receive.receiver_config import Plan
     from flowcheck_net.receive.receiver_run import spool_folder
@@ -184,29 +185,26 @@ def command(
     if bool(plan_file) != bool(node):
         raise click.UsageError("--plan and --node go together")
     wishes = Wishes(mtu, workers, descriptors, spread, sleep_us)
-    ports = ports_of(plan_file, node, named, wishes)
     settings = Settings(check_icrc=check_icrc, gre_types=gre_types, trimmed_dscp=trimmed_dscp)
     writing = _writing(pcapng, limit_mb, kept_files)
     if payload and not plan_file:
         raise click.UsageError("--payload needs --plan: what is expected decides where each byte belongs")
-    placing = placing_of(payload, plan_file) if payload and plan_file else None
-    plan = Plan(ports, settings, round(interval * 1000), hugepages, writing, placing)
+    learning = Learning(payload) if payload else None
+    plan = Plan((), settings, round(interval * 1000), hugepages, writing)
+
+    def read() -> "tuple[Plan, str]":
+        if plan_file is None or node is None:
+            return replace(plan, ports=unplanned_ports(named, wishes)), ""
+        job, digest = read_plan_and_digest(plan_file)
+        ports = planned_ports(job, str(plan_file), node, named, wishes)
+        if payload is None or learning is None:
+            return replace(plan, ports=ports), digest
+        learning.expect(job, digest)
+        return replace(plan, ports=ports, placing=placing_of(payload, job)), digest
+
+    first = read()
     with spool_folder(output) as folder:
-        again = None
-        if plan_file and not payload:
-
-            def again() -> "tuple[Plan, str]":
-                changed = ports_of(plan_file, node, named, wishes)
-                return replace(plan, ports=changed), _digest(plan_file)
-
-        _receive(plan, folder, output, (duration, idle), plan_file, payload, again)
-
-
-def _digest(plan_file: Path | None) -> str:
-    """Of a plan; empty: there is none."""
-    from flowcheck_net.cli.inputs import read_plan_and_digest
-
-    return read_plan_and_digest(plan_file)[1] if plan_file else ""
+        _receive(first, folder, output, (duration, idle), plan_file, learning, read)
 
 
 def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "Writing | None":
@@ -223,15 +221,15 @@ def _writing(pcapng: Path | None, limit_mb: int | None, files: int | None) -> "W
 
 
 def _receive(
-    plan: "Plan",
+    first: "tuple[Plan, str]",
     folder: Path,
     output: Path,
     ends: tuple[float | None, float | None],
     plan_file: Path | None,
-    payload: PayloadArguments | None,
-    again: "Callable[[], tuple[Plan, str]] | None",
+    learning: Learning | None,
+    read: "Callable[[], tuple[Plan, str]]",
 ) -> None:
-    """``ends``: duration and idle time; ``again`` reads the plan once more."""
+    """``first``: the plan and its digest; ``ends``: duration and idle time; ``read`` reads the plan once more."""
     from flowcheck_net.cli.receive_doubts import say_broken, warned
     from flowcheck_net.cli.receive_plan import changed_by_hangup
     from flowcheck_net.cli.receive_table import live_table
@@ -239,17 +237,17 @@ def _receive(
     from flowcheck_net.receive.receiver_run import Run, clear, unknown_loss, unwritten, watch
     from flowcheck_net.receive.replay_chain import count
 
-    run = Run(plan, folder, _digest(plan_file))
-    learn = learning(payload, plan_file, run) if payload and plan_file else None
+    plan, digest = first
+    run = Run(plan, folder, digest)
 
     def seen(status: "Status") -> None:
+        if learning is not None:
+            learning.look(status, run)
         show(status)
         look(status)
-        if learn is not None:
-            learn(status)
 
     try:
-        with _ended_by_signals(run), changed_by_hangup(run, again) as look, live_table() as show:
+        with _ended_by_signals(run), changed_by_hangup(run, read if plan_file else None) as look, live_table() as show:
             last = watch(run, duration_s=ends[0], idle_s=ends[1], show=warned(plan, seen))
     except ReceiveError:
         if not run.started:

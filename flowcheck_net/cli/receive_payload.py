@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from flowcheck_net.checkpoint.placing import Learner
+    from flowcheck_net.plan.plan import Plan as JobPlan
     from flowcheck_net.receive.receiver_config import Placing
     from flowcheck_net.receive.receiver_run import Run
     from flowcheck_net.receive.receiver_status import Status
@@ -71,9 +73,8 @@ def payload_options(function: Callable[..., None]) -> Callable[..., None]:
     return collected
 
 
-def placing_of(given: PayloadArguments, plan_file: Path) -> "Placing":
+def placing_of(given: PayloadArguments, plan: "JobPlan") -> "Placing":
     """For the receiver; what is to be placed is learnt later."""
-    from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.errors import OutputError
     from flowcheck_net.receive.receiver_config import Placing
 
@@ -83,40 +84,49 @@ def placing_of(given: PayloadArguments, plan_file: Path) -> "Placing":
         raise OutputError(
             f"{given.payload} cannot be made: {fault.strerror}", hint="choose another --payload"
         ) from fault
-    period = read_plan(plan_file).job.iteration_time
-    close_ms = min(max(round(4000 * period), 2000), 3_600_000)
+    close_ms = min(max(round(4000 * plan.job.iteration_time), 2000), 3_600_000)
     return Placing("", given.payload.absolute(), given.slots, close_ms, given.copiers)
 
 
-def learning(given: PayloadArguments, plan_file: Path, run: "Run") -> "Callable[[Status], None]":
-    """What looks at every status until it knows where the payload belongs, and then tells the receiver."""
-    from flowcheck_net.checkpoint.placing import Learner
-    from flowcheck_net.cli.inputs import read_plan_and_digest
-    from flowcheck_net.plan.plan import expectation
+class Learning:
+    """Looks at every status until it knows where the payload belongs, and then tells the receiver."""
 
-    plan, digest = read_plan_and_digest(plan_file)
-    learner = Learner(expectation(plan), trust_order=given.trust_order, plan_digest=digest)
-    known = False
+    def __init__(self, given: PayloadArguments) -> None:
+        self._trust_order = given.trust_order
+        self._learners: dict[str, Learner] = {}
+        self._known = False
 
-    def look(status: "Status") -> None:
-        nonlocal known
+    def expect(self, plan: "JobPlan", digest: str) -> None:
+        """A plan that may come into force."""
+        from flowcheck_net.checkpoint.placing import Learner
+        from flowcheck_net.plan.plan import expectation
+
+        self._learners[digest] = Learner(expectation(plan), trust_order=self._trust_order, plan_digest=digest)
+
+    def look(self, status: "Status", run: "Run") -> None:
+        """``run``: whose status it is."""
+        learner = self._learners[run.digest]
         if status.event == "started":
             learner.begin()
-            known = False
+            self._known = False
+            _say_aside(run)
         packets = sum(port.rocev2 for port in status.ports)
-        if status.event == "stopped" and not known:
+        if status.event == "stopped" and not self._known:
             _say_why(learner.latest)
-        if known or run.spool is None or status.event != "status" or not packets:
+        if self._known or run.spool is None or status.event != "status" or not packets:
             return
         text = learner.look(run.spool, packets)
         if text:
-            known = True
+            self._known = True
             run.place(text)
-            click.echo(
-                f"placing payload of {learner.latest.queue_pairs if learner.latest else 0} queue pairs", err=True
-            )
+            pairs = learner.latest.queue_pairs if learner.latest else 0
+            click.echo(f"placing payload of {pairs} queue pairs", err=True)
 
-    return look
+
+def _say_aside(run: "Run") -> None:
+    for path in run.aside:
+        click.echo(f"{path} has iterations of the former plan that nobody has taken; remove it when they are", err=True)
+    run.aside = ()
 
 
 def _say_why(latest: Any) -> None:  # noqa: ANN401 - Learnt, imported late

@@ -33,9 +33,7 @@ def changed_by_hangup(
             return
         asked = False
         if again is None:
-            click.echo(
-                "SIGHUP: the plan is not changed under way without --plan, or with --payload: start again", err=True
-            )
+            click.echo("SIGHUP: no plan can be changed, for there is no --plan: start again with one", err=True)
             return
         try:
             plan, digest = again()

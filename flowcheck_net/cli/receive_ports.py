@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from flowcheck_net.ids import CapturePort
+    from flowcheck_net.plan.plan import Plan
     from flowcheck_net.receive.receiver_device import Port
 
 _RDMA_MTU = 4096
@@ -28,10 +28,15 @@ class Wishes:
     sleep_us: int | None
 
 
-def ports_of(plan_file: Path | None, node: str | None, named: Sequence[str], wishes: Wishes) -> "tuple[Port, ...]":
-    """The ports of a node."""
-    found = _planned(plan_file, node) if plan_file and node else _Planned((), _RDMA_MTU, tunnelled=True)
+def planned_ports(plan: "Plan", name: str, node: str, named: Sequence[str], wishes: Wishes) -> "tuple[Port, ...]":
+    """The ports of a node. ``name``: of the plan."""
+    found = _planned(plan, name, node)
     return _ports(found.captures, named, _maker(found, wishes))
+
+
+def unplanned_ports(named: Sequence[str], wishes: Wishes) -> "tuple[Port, ...]":
+    """The ports that the user names."""
+    return _ports((), named, _maker(_Planned((), _RDMA_MTU, tunnelled=True), wishes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +49,15 @@ class _Planned:
     """Switches send copies over the fabric."""
 
 
-def _planned(plan_file: Path, node: str) -> _Planned:
+def _planned(plan: "Plan", name: str, node: str) -> _Planned:
     """The capture ports of a node, sorted, and how packets come to them."""
-    from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.errors import PlanError
     from flowcheck_net.plan.places import REMOTE
 
-    plan = read_plan(plan_file)
     found = tuple(sorted({planned.capture for planned in plan.sessions if planned.capture.partition(":")[0] == node}))
     if not found:
         nodes = sorted({planned.capture.partition(":")[0] for planned in plan.sessions})
-        raise PlanError(f"{plan_file} mirrors nothing to a node {node!r}", hint=f"its nodes are {', '.join(nodes)}")
+        raise PlanError(f"{name} mirrors nothing to a node {node!r}", hint=f"its nodes are {', '.join(nodes)}")
     return _Planned(found, plan.job.wire.mtu, any(load.port.startswith(REMOTE) for load in plan.loads))
 
 

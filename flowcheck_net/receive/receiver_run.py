@@ -11,6 +11,7 @@ from pathlib import Path
 
 from flowcheck_net.errors import OutputError, ReceiveError
 from flowcheck_net.receive.receiver import Receiver, cure
+from flowcheck_net.receive.receiver_boards import set_aside
 from flowcheck_net.receive.receiver_config import Plan, hugepages_missing_mb
 from flowcheck_net.receive.receiver_spool import spool_records
 from flowcheck_net.receive.receiver_status import PortStatus, Status
@@ -93,9 +94,16 @@ class Run:
         self.started = False
         """It has received, however little."""
         self.deaths: list[str] = []
+        self.aside: tuple[Path, ...] = ()
+        """Boards of the former plan with iterations that nobody has taken."""
         sources = "".join(f"{port.name}={port.device.text}\n" for port in plan.ports)
         with _room_in(folder):
             (folder / _SOURCES).write_text(sources, encoding="utf-8")
+
+    @property
+    def digest(self) -> str:
+        """Of the plan in force; empty: there is none."""
+        return self._digest
 
     @property
     def spool(self) -> Path | None:
@@ -121,7 +129,11 @@ class Run:
         """After a life: is there a next one, by another plan?"""
         if self._stopping or not self._turning or self._next is None:
             return False
+        former, placing = self._digest, self._plan.placing
         (self._plan, self._digest), self._next, self._turning = self._next, None, False
+        if placing is not None and self._digest != former:
+            with _room_in(placing.folder):
+                self.aside = set_aside(placing.folder, former)
         return True
 
     def stop(self) -> None:

@@ -67,13 +67,14 @@ class Running:
         self.process.kill()
         self.process.communicate()
 
-    def wait_for_start(self) -> None:
+    def wait_for_start(self) -> list[str]:
+        """What was said before."""
         assert self.process.stderr is not None
-        said = []
+        said: list[str] = []
         for line in self.process.stderr:
             if line.startswith("receiving: "):
                 self.prefix = line.split()[-1]
-                return
+                return said
             said.append(line)
         raise AssertionError("".join(said))
 
