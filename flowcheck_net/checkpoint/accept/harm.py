@@ -71,13 +71,15 @@ def count(report: Path) -> Callable[[], None]:
     return arm
 
 
-def fail_fsync(after: int) -> None:
-    """Every fsync after the first ``after`` ones fails, as on a disk that went away."""
+def fail_fsync(after: int, tell: Callable[[], None]) -> None:
+    """Every fsync after the first ``after`` ones fails, as on a disk that went away; ``tell`` is called first."""
     genuine, left = os.fsync, after
 
     def fsync(descriptor: int) -> None:
         nonlocal left
         left -= 1
+        if left == -1:
+            tell()
         if left < 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         genuine(descriptor)

@@ -9,6 +9,7 @@ from flowcheck_net.checkpoint.accept.draw import Experiment
 from flowcheck_net.checkpoint.accept.node import Task
 from flowcheck_net.checkpoint.accept.trainer import differences
 from flowcheck_net.checkpoint.accept.words import Outcome, Restored
+from flowcheck_net.checkpoint.store import folder_of
 from flowcheck_net.errors import FlowcheckError
 
 GoOn = Callable[[dict[str, Any]], tuple[Any, Any]]
@@ -22,6 +23,7 @@ def judge(experiment: Experiment, course: Course, task: Task, lives: int, go_on:
     # a node that was killed behind the renaming had no time to say so: what counts is what is there
     published = sorted({each["step"] for each in said if each["event"] == "published"} | set(offered))
     last = offered[-1] if offered else 0
+    wrong += [f"step {step} was published, and the disk did not take it" for step in _unsafe(task, said, offered)]
     restored, told = _restore(course, task, offered, go_on)
     wrong += told
     damaged = {each["step"]: each["why"] for each in said if each["event"] == "damaged"}
@@ -73,6 +75,12 @@ def _restore(course: Course, task: Task, offered: tuple[int, ...], go_on: GoOn) 
     if told:
         return Restored.DIFFERS, [f"training on from step {offered[-1]} goes elsewhere: {told[0]}"]
     return Restored.EQUAL, []
+
+
+def _unsafe(task: Task, said: list[dict[str, Any]], offered: tuple[int, ...]) -> list[int]:
+    """Checkpoints that got their name after fsync had begun to fail: they are in the page cache, and nowhere else."""
+    there = [each["why"].split() for each in said if each["event"] == "fsync-failed"]
+    return [step for step in offered if there and folder_of(task.published, step).name not in there[0]]
 
 
 def _reasons(said: list[dict[str, Any]], steps: int) -> dict[int, str]:

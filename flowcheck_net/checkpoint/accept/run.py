@@ -150,7 +150,8 @@ class _One:
         if disk is None or disk[1] not in (Disk.FULL, Disk.FSYNC):
             return None
         if disk[1] is Disk.FSYNC:
-            return partial(harm.fail_fsync, int(disk[0] * self._shared.work(self.experiment.setting).syncs))
+            after = int(disk[0] * self._shared.work(self.experiment.setting).syncs)
+            return partial(harm.fail_fsync, after, lambda: task.say("fsync-failed", 0, store.names(task.published)))
         largest = (task.regular / f"step-{task.steps}.pt").stat().st_size
         return partial(harm.fill_disk, round((0.4 + disk[0]) * largest))
 

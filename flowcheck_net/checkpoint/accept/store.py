@@ -25,6 +25,11 @@ def offered(place: Path) -> tuple[int, ...]:
     return tuple(found)
 
 
+def names(place: Path) -> str:
+    """Names of all folders that count as checkpoints now."""
+    return " ".join(path.name for path in sorted((place / "checkpoints").glob("step-*")))
+
+
 def load(place: Path, step: int) -> dict[str, Any]:
     """A published checkpoint in the form of a regular one. Raises RecordsCorrupt."""
     found = store.read_published(store.folder_of(place, step))
