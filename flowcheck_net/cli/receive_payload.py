@@ -1,7 +1,7 @@
 """The options of ``flowcheck-net receive`` that place payload: ``--payload`` and what belongs to it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,8 @@ class Learning:
         packets = sum(port.rocev2 for port in status.ports)
         if status.event == "stopped" and not self._known:
             _say_why(learner.latest)
+        elif status.event == "stopped":
+            _say_unlaid(status.placed)
         if self._known or run.spool is None or status.event != "status" or not packets:
             return
         text = learner.look(run.spool, packets)
@@ -121,6 +123,19 @@ class Learning:
             run.place(text)
             pairs = learner.latest.queue_pairs if learner.latest else 0
             click.echo(f"placing payload of {pairs} queue pairs", err=True)
+
+
+_LAID = frozenset(
+    {"places.placed", "places.repeated", "lays.laid", "lays.present", "lays.in_flight", "lays.not_reduced"}
+    | {"device_copies", "device_full", "device_failed", "unfollowed"}
+)
+"""Nothing is wrong with these."""
+
+
+def _say_unlaid(placed: Mapping[str, int]) -> None:
+    wrong = [f"{name} {count:,}" for name, count in placed.items() if count and name not in _LAID]
+    if wrong:
+        click.echo(f"packets whose payload was not laid, or was taken back: {', '.join(wrong)}", err=True)
 
 
 def _say_aside(run: "Run") -> None:

@@ -157,8 +157,8 @@ def _names(name_of: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 - a cff
 
 
 _FINDINGS = tuple(FindingKind(name) for name in _names(lib.fck_finding_name, lib.FCK_FINDING_KINDS))
-_PLACES = _names(lib.fck_place_name, lib.FCK_PLACES)
-_LAYS = _names(lib.fck_lay_name, lib.FCK_LAYS)
+PLACES = _names(lib.fck_place_name, lib.FCK_PLACES)
+LAYS = _names(lib.fck_lay_name, lib.FCK_LAYS)
 
 
 def _checked(result: int, doing: str, hints: dict[int, str] | None = None) -> int:
@@ -271,8 +271,8 @@ class Tracker:
         _checked(lib.fck_tracker_track(self._tracker, track, out), f"track {track}")
         return TrackCount(
             packets=out.packets,
-            places=dict(zip(_PLACES, out.places, strict=True)),
-            lays=dict(zip(_LAYS, out.lays, strict=True)),
+            places=dict(zip(PLACES, out.places, strict=True)),
+            lays=dict(zip(LAYS, out.lays, strict=True)),
             revoked=out.revoked,
             unconfirmed=out.unconfirmed,
             candidate=None if out.candidate == _NOWHERE else out.candidate,

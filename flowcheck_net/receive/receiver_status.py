@@ -1,8 +1,9 @@
 """What the receiver's C program says of itself: one JSON object a line (receiver/app/status.c)."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,8 @@ class Status:
     ports: tuple[PortStatus, ...]
     groups: tuple[GroupStatus, ...] = ()
     """Whose payload is placed."""
+    placed: Mapping[str, int] = field(default_factory=dict)
+    """Of ``stopped``: what became of the packets, all workers together, by the names of docs/receiver.md."""
 
 
 def said(line: bytes) -> dict[str, Any] | None:
@@ -149,7 +152,25 @@ def status_of(names: Sequence[CapturePort], found: dict[str, Any]) -> Status:
         runtime=Path(found["runtime"]),
         ports=tuple(_port_status(name, port) for name, port in ports),
         groups=tuple(map(_group_status, found.get("groups", ()))),
+        placed=_placed(found.get("placed", ())),
     )
+
+
+def _placed(workers: Iterable[dict[str, Any]]) -> Mapping[str, int]:
+    total: Counter[str] = Counter()
+    for worker in workers:
+        total.update(dict(_named(worker)))
+    return dict(total)
+
+
+def _named(worker: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    for name, value in worker.items():
+        if name == "findings":  # of packets in ``places.conflict``
+            continue
+        if isinstance(value, dict):
+            yield from ((f"{name}.{kind}", count) for kind, count in value.items())
+        else:
+            yield name, value
 
 
 def _group_status(found: dict[str, Any]) -> GroupStatus:

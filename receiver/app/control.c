@@ -149,7 +149,10 @@ bool control_start(struct control *control)
 	if (control->tap.port_count > 0 && !tap_start(&control->tap))
 		return false;
 	for (uint32_t i = 0; i < control->worker_count; i++) {
-		control->workers[i].rest.sleep_us = control->ports[control->workers[i].config_port].sleep_us;
+		const struct port *port = &control->ports[control->workers[i].config_port];
+
+		control->workers[i].rest.sleep_us = port->sleep_us;
+		control->workers[i].drain = port->drain;
 		rte_eal_remote_launch(worker_run, &control->workers[i], lcore);
 		lcore = rte_get_next_lcore(lcore, 1, 0);
 	}
@@ -160,6 +163,7 @@ bool control_start(struct control *control)
 			continue;
 		dealer->lcore = lcore;
 		dealer->rest.sleep_us = control->ports[i].sleep_us;
+		dealer->drain = control->ports[i].drain;
 		rte_eal_remote_launch(deal_run, dealer, lcore);
 		lcore = rte_get_next_lcore(lcore, 1, 0);
 	}
@@ -246,7 +250,7 @@ static void stop_all(struct control *control)
 		control->dealers[i].stop = true;
 	for (uint32_t i = 0; i < control->config->port_count; i++)
 		if (control->dealers[i].lane_count > 0)
-			rte_eal_wait_lcore(control->dealers[i].lcore);
+			control->dealers[i].ended = rte_eal_wait_lcore(control->dealers[i].lcore) == 0;
 	for (uint32_t i = 0; i < control->worker_count; i++)
 		control->workers[i].stop = true;
 	rte_eal_mp_wait_lcore();

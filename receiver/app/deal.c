@@ -92,12 +92,13 @@ int deal_run(void *argument)
 	struct hand hand = {0};
 	struct rte_mbuf *mbufs[POLL_BURST];
 	uint32_t full = 0, drained = 0;
+	uint16_t packets = 1;
 
 	poll_rest_begin(&dealer->rest);
-	while (drained < POLL_DRAIN) {
+	while (packets > 0 || drained == 0) {
 		bool stop = atomic_load_explicit(&dealer->stop, memory_order_relaxed); // before the poll, which then is the last
-		uint16_t packets = rte_eth_rx_burst(dealer->port, 0, mbufs, POLL_BURST);
 
+		packets = rte_eth_rx_burst(dealer->port, 0, mbufs, POLL_BURST);
 		if (packets > 0) {
 			sort(dealer, &hand, mbufs, packets);
 			deal(dealer, &hand);
@@ -108,9 +109,11 @@ int deal_run(void *argument)
 		}
 		if (packets == POLL_BURST && ++full % POLL_FULL == 0)
 			poll_most(&dealer->fill_most, rte_eth_rx_queue_count(dealer->port, 0));
-		if (stop)
-			drained += packets == 0 ? POLL_DRAIN : 1;
+		drained += stop;
+		if (drained == dealer->drain)
+			break;
 	}
+	dealer->unread = packets == 0 ? 0 : poll_waiting(dealer->port, 0);
 	return 0;
 }
 

@@ -27,6 +27,9 @@ struct dealer {
 	uint16_t port;
 	uint32_t lcore;
 	struct poll_rest rest;
+	uint32_t drain;   // as of a worker
+	int64_t unread;   // as of a worker
+	bool ended;
 	uint32_t lane_count; // 0: the port's packets are not dealt
 	struct deal_lane lanes[CONFIG_WORKERS];
 	struct fck_spreader spreader;

@@ -18,7 +18,7 @@
 
 enum {
 	POLL_BURST = 32,
-	POLL_DRAIN = 1000, // bursts of a queue that never gets empty before an end
+	POLL_DRAIN = 1000, // bursts of a queue that never gets empty before an end, at least
 	POLL_EMPTY = 32,   // empty polls before a sleep: what comes in a moment is waited for
 	POLL_FULL = 16,    // full bursts between two looks at how full the queue is
 };
@@ -82,6 +82,14 @@ static inline void poll_rest_begin(const struct poll_rest *rest)
 {
 	if (rest->sleep_us > 0)
 		prctl(PR_SET_TIMERSLACK, (unsigned long)REST_SLACK_NS);
+}
+
+// Packets in a queue of a device. -1: the driver does not say.
+static inline int64_t poll_waiting(uint16_t port, uint16_t queue)
+{
+	int found = rte_eth_rx_queue_count(port, queue);
+
+	return found < 0 ? -1 : found;
 }
 
 // After an empty poll.

@@ -9,7 +9,7 @@
 
 #include "copy.h"
 #include "packet_sockets.h"
-#include "rest.h"
+#include "poll.h"
 #include "say.h"
 #include "steer.h"
 
@@ -179,7 +179,7 @@ static int no_flow_control(const struct port *port)
 
 // DPDK opens a packet socket for all interfaces, makes its ring, and only then binds it to one: what lies in the ring may have
 // come from any interface of the namespace. Receiving begins behind it.
-static void discard_waiting(const struct port *port)
+static void discard_waiting(struct port *port)
 {
 	enum { BURST = 64, MOST_BURSTS = 4096 };
 	struct rte_mbuf *packets[BURST];
@@ -191,6 +191,7 @@ static void discard_waiting(const struct port *port)
 			if (count == 0)
 				break;
 			rte_pktmbuf_free_bulk(packets, count);
+			port->before_start += count;
 		}
 }
 
@@ -201,6 +202,14 @@ static uint32_t speed_of(const struct port *port)
 	if (port->config->mbps > 0)
 		return port->config->mbps;
 	return rte_eth_link_get_nowait(port->id, &link) == 0 ? link.link_speed : 0;
+}
+
+// Bursts in which what waits is taken, with as much again.
+static uint32_t drain_of(const struct port *port)
+{
+	uint32_t ring = port->config->ring == UINT32_MAX ? 0 : RTE_MAX(port->config->ring, (uint32_t)port->descriptors);
+
+	return RTE_MAX(ring / POLL_BURST * 2, (uint32_t)POLL_DRAIN);
 }
 
 // The smallest of the rings that a packet goes through.
@@ -253,6 +262,7 @@ bool port_start(struct port *port)
 		say_error("device", name_of(port), "%s is not promiscuous: %s", port->config->device, rte_strerror(-rc));
 		return false;
 	}
+	port->drain = drain_of(port);
 	if (port->config->loss == LOSS_PACKET) {
 		discard_waiting(port);
 		port->sockets_found = packet_sockets_begin(port->config->interface);

@@ -22,9 +22,11 @@ struct port {
 	struct rte_eth_stats before; // what its counters were at the start
 	uint64_t socket_drops;       // of LOSS_PACKET, so far
 	bool sockets_found;
+	uint64_t before_start; // packets of LOSS_PACKET that came before, perhaps of other interfaces
 	struct extended extended;
 	int flow_control; // 0: it asks nobody to pause; -errno: that could not be done
 	int promiscuous;  // 0, -errno
+	uint32_t drain;    // bursts of a queue that never gets empty before an end: what waited in it is counted
 	uint32_t sleep_us; // of those that poll it (rest.h); 0: never
 };
 

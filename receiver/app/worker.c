@@ -93,6 +93,11 @@ static inline uint16_t take(const struct worker *worker, struct rte_mbuf **mbufs
 	return rte_eth_rx_burst(worker->port, worker->queue, mbufs, POLL_BURST);
 }
 
+static int64_t waiting(const struct worker *worker)
+{
+	return worker->ring != NULL ? rte_ring_count(worker->ring) : poll_waiting(worker->port, worker->queue);
+}
+
 static void take_place(struct worker *worker)
 {
 	if (worker->place_next == NULL)
@@ -108,12 +113,13 @@ int worker_run(void *argument)
 	struct exchange *exchange = worker->exchange;
 	struct rte_mbuf *mbufs[POLL_BURST];
 	uint32_t full = 0, drained = 0;
+	uint16_t packets = 1;
 
 	poll_rest_begin(&worker->rest);
-	while (drained < POLL_DRAIN) {
+	while (packets > 0 || drained == 0) {
 		bool stop = atomic_load_explicit(&worker->stop, memory_order_relaxed); // before the poll, which then is the last
-		uint16_t packets = take(worker, mbufs);
 
+		packets = take(worker, mbufs);
 		if (packets > 0) {
 			if (worker->tap != NULL)
 				tap_offer(worker->tap, mbufs, packets, poll_now());
@@ -136,8 +142,10 @@ int worker_run(void *argument)
 			worker_fill(worker);
 			atomic_store_explicit(&exchange->turn, TURN_CONTROL, memory_order_release);
 		}
-		if (stop)
-			drained += packets == 0 ? POLL_DRAIN : 1; // what waits is counted, but not for ever
+		drained += stop;
+		if (drained == worker->drain) // what waits is counted, but not for ever
+			break;
 	}
+	worker->unread = packets == 0 ? 0 : waiting(worker);
 	return 0;
 }

@@ -54,6 +54,8 @@ struct worker {
 	struct flow_book book; // of the control thread
 	uint64_t missing; // PSNs never seen between those of its flows; once it has ended
 	bool ended;
+	uint32_t drain; // bursts before an end, where the queue never gets empty
+	int64_t unread; // packets that were left in the queue or ring; -1: unknown; once it has ended
 	struct place *place;      // NULL: nothing is placed
 	struct place *place_next; // what it is to begin with at the next exchange
 	// Written by the worker, read by others at any time.

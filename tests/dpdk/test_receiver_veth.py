@@ -98,6 +98,25 @@ def test_what_waits_in_the_ring_is_counted_before_the_end(place: Namespace, tmp_
     assert (capture.packets, capture.dropped) == (5 * 483, 0)
 
 
+def test_a_full_ring_is_counted_before_the_end(place: Namespace, tmp_path: Path, job: Path) -> None:
+    """40,320 frames wait at an MTU of 1,500, more than the 1,000 bursts that are taken where no ring is as long."""
+    output = tmp_path / "records.fcr"
+    packets = replay([job], captures={str(job): "x"}).captures[0].packets
+    rounds = 39_000 // packets
+    with Running(place, output, "--port", "x=af_packet:fa", "--mtu", "1500") as running:
+        child = running.child()
+        os.kill(child, signal.SIGSTOP)
+        place.replay("--to", "na", job, "--speed", "max", "--loop", str(rounds), check=True)
+        os.kill(child, signal.SIGTERM)
+        os.kill(child, signal.SIGCONT)
+        _, err = running.process.communicate(timeout=60)
+        assert running.process.returncode == 0, err
+    (capture,) = read(output).captures
+    assert rounds * packets > 1_100 * 32
+    assert (capture.packets, capture.dropped, capture.loss["worker0.unread"]) == (rounds * packets, 0, 0)
+    assert capture.loss["before_start"] is not None
+
+
 def test_killed_at_random_moments(place: Namespace, tmp_path: Path, job: Path) -> None:
     """It is started again each time; the records claim nothing that was not sent, and know that they lack something."""
     output = tmp_path / "records.fcr"
