@@ -303,13 +303,28 @@ def split_state(
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a device says that it is; empty: it does not tell."""
+
+    hostname: str = ""
+    model: str = ""
+    version: str = ""
+    serial: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a device tells of its cables."""
+    """What a device tells of its cables, and of itself."""
 
     neighbors: str
     """What it hears by LLDP: NAPALM's ``lldp_neighbors_detail`` as JSON, or the answer of its command line."""
     speeds: Mapping[PortName, int] = field(default_factory=dict)
     """Ports by their speed in Mbit/s; what it does not tell is left out."""
+    facts: DeviceFacts = field(default_factory=DeviceFacts)
+    refused: tuple[str, ...] = ()
+    """Questions that it does not answer us, with its words."""
+    doubts: tuple[str, ...] = ()
+    """What was asked and not understood, or told in two ways: nothing of it is in the other fields."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,14 +1,17 @@
 """``flowcheck-net discover INVENTORY --to topology.yaml``."""
 
+import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from flowcheck_net.cli.guard import refuse_overwriting
-from flowcheck_net.cli.import_topology import ANSWERS, finish, options_from
+from flowcheck_net.cli.import_topology import ANSWERS, emit_refusal, finish, options_from
+from flowcheck_net.errors import SpecError
 
 _FILE = click.Path(path_type=Path)
 
@@ -16,12 +19,16 @@ _FILE = click.Path(path_type=Path)
 @click.command("discover")
 @click.argument("inventory", type=_FILE)
 @click.option("--to", "output", type=_FILE, help="Topology file to write; without it, to standard output.")
+@click.option(
+    "--at-once", type=click.IntRange(1, 256), default=16, show_default=True, help="Devices that are asked at a time."
+)
 @click.option("--keep", type=_FILE, help="Folder for what each device answered, one file a device.")
 def command(
     inventory: Path,
     *,
     output: Path | None,
     keep: Path | None,
+    at_once: int,
     force: bool,
     as_json: bool,
     partial: bool,
@@ -34,6 +41,8 @@ def command(
 
     Example: flowcheck-net discover inventory.yaml --to topology.yaml --keep answers/
 
+    Example: flowcheck-net discover inventory.yaml --at-once 64 --json
+
     \b
     inventory.yaml:
       version: 1
@@ -41,6 +50,7 @@ def command(
         - {name: leaf1, platform: eos, management: "ssh:leaf1.example.net"}
         - {name: host1, platform: linux, management: "tc:ssh:host1", role: host}
     """
+    from flowcheck_net.cli.apply_progress import shown_stages
     from flowcheck_net.cli.switches import default_state_dir
     from flowcheck_net.drivers.registry import open_driver
     from flowcheck_net.importers.discover import JOB, answers_of, ask_all, survey_of, with_sessions
@@ -51,11 +61,21 @@ def command(
     wanted = load_inventory(inventory)
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-    answers = ask_all(wanted, lambda address: open_driver(address, JOB, default_state_dir()))
+    with shown_stages(quiet=as_json) as tell:
+        answers = ask_all(
+            wanted, lambda address: open_driver(address, JOB, default_state_dir()), at_once=at_once, tell=tell
+        )
     with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="fcn-") as folder:
-        survey = survey_of(answers, Path(folder), inventory)
-        graph = import_topology(survey, answers_of(wanted, options_from(given)))
-    finish(with_sessions(graph, answers), output, as_json=as_json, partial=partial)
+        try:
+            survey = survey_of(answers, Path(folder), inventory)
+            graph = import_topology(survey, answers_of(wanted, options_from(given)))
+        except SpecError as error:
+            if not as_json:
+                raise
+            emit_refusal(error)
+            sys.exit(error.exit_code)
+    facts = [{"name": a.device.name, "answered": not a.silent, **asdict(a.facts)} for a in answers]
+    finish(with_sessions(graph, answers), output, as_json=as_json, partial=partial, more={"asked": facts})
 
 
 for _decorator in reversed(ANSWERS):

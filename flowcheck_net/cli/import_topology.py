@@ -64,7 +64,7 @@ def _command(kind: str, what: str, read: "Callable[[Sequence[str]], Survey]") ->
         except SpecError as error:
             if not as_json:
                 raise
-            _emit_refusal(error)
+            emit_refusal(error)
             sys.exit(error.exit_code)
         finish(graph, output, as_json=as_json, partial=partial)
 
@@ -114,8 +114,15 @@ def _choices(texts: Sequence[str]) -> "tuple[Choice, ...]":
     return tuple(sorted(choices, key=lambda choice: choice.glob == "*"))
 
 
-def finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool) -> None:
-    """Write the topology if it may be written; say what was found."""
+def finish(
+    graph: "Graph",
+    output: Path | None,
+    *,
+    as_json: bool,
+    partial: bool,
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Write the topology if it may be written; say what was found, in JSON with ``more``."""
     from flowcheck_net.cli.output import write_file
     from flowcheck_net.importers.cables import FindingKind
     from flowcheck_net.spec.dump import dump_yaml
@@ -127,7 +134,7 @@ def finish(graph: "Graph", output: Path | None, *, as_json: bool, partial: bool)
     if text and output is not None:
         write_file(output, text, "-o")
     if as_json:
-        _emit_graph(graph, is_written=is_written)
+        _emit_graph(graph, more or {}, is_written=is_written)
     else:
         if text and output is None:
             click.echo(text, nl=False)
@@ -180,7 +187,7 @@ def _show(findings: "Sequence[Finding]") -> None:
             click.echo(f"and {number - _SHOWN} more of kind {kind}: --json lists them all", err=True)
 
 
-def _emit_graph(graph: "Graph", *, is_written: bool) -> None:
+def _emit_graph(graph: "Graph", more: dict[str, Any], *, is_written: bool) -> None:
     from flowcheck_net.cli.output import emit_json
 
     findings = [
@@ -205,11 +212,13 @@ def _emit_graph(graph: "Graph", *, is_written: bool) -> None:
             "links": [{"a": str(link.a), "b": str(link.b), "speed": link.speed} for link in graph.links],
             "findings": findings,
             "topology": graph.imported.document,
+            **more,
         }
     )
 
 
-def _emit_refusal(error: SpecError) -> None:
+def emit_refusal(error: SpecError) -> None:
+    """The problems as one JSON document."""
     from flowcheck_net.cli.output import emit_json
 
     emit_json({"ok": False, "written": False, "problems": [asdict(problem) for problem in error.problems]})

@@ -24,11 +24,13 @@ from flowcheck_net.drivers.dialects.base import (
     Unfit,
 )
 from flowcheck_net.drivers.dialects.catalogue import dialect_of
+from flowcheck_net.drivers.dialects.survey import SURVEYS
 from flowcheck_net.drivers.login import Login, NoLogin, find_login
 from flowcheck_net.drivers.ssh_change import Change, Conversation, Doubt, Refused
 from flowcheck_net.drivers.ssh_connect import Lost, Unreachable
 from flowcheck_net.drivers.ssh_reference import Reference, parse_reference
 from flowcheck_net.drivers.ssh_shell import Confused, LineRejected
+from flowcheck_net.drivers.surroundings import checked_with, surroundings_of
 from flowcheck_net.errors import ConnectError, PartialWrite, Rejected, StateUnknown
 from flowcheck_net.intent import (
     Capabilities,
@@ -46,15 +48,6 @@ _ROUNDS = 4
 """Most rounds of questions that depend on one another."""
 _READINGS = 2
 """Times that an answer is asked for again where it is not understood: a log line may have cut it."""
-
-_NEIGHBORS = {
-    "eos": "show lldp neighbors detail",
-    "nxos": "show lldp neighbors detail",
-    "junos": "show lldp neighbors",
-    "comware": "display lldp neighbor-information list",
-    "vrp": "display lldp neighbor",
-}
-"""Dialect -> the command whose answer the importers read (flowcheck_net/importers/lldp_dialects.py)."""
 
 
 class CliDriver(ABC):
@@ -143,11 +136,22 @@ class CliDriver(ABC):
         )
 
     def surroundings(self) -> Surroundings:
-        """What it hears by LLDP, as its command line shows it; speeds are not read."""
-        command = _NEIGHBORS.get(self._dialect.name)
-        if command is None:
+        """Neighbours, speeds and facts as its command line shows them, checked against napalm's getters where it has.
+
+        An answer other than that of the neighbours that is not understood, or refused, is a doubt.
+        """
+        survey = SURVEYS.get(self._dialect.name)
+        if survey is None:
             raise ConnectError(self._switch, f"how {self._dialect.name} shows its LLDP neighbours is not known")
-        return Surroundings(self._ask(lambda: self._live().ask(command)))
+        told = self._ask(lambda: surroundings_of(survey, self._live().ask))
+        getters = self._getters()
+        if getters is None:
+            return told
+        return self._ask(lambda: checked_with(getters, survey, self._live().ask, told))
+
+    def _getters(self) -> Any | None:  # noqa: ANN401 -- napalm is not typed
+        """Napalm's driver of this very connection, for its getters; None where this way to the switch has none."""
+        return None
 
     def _look(self, purpose: Purpose, steps: Sequence[Step] = ()) -> Picture:
         for left in reversed(range(_READINGS)):

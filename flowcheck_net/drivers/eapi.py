@@ -69,6 +69,9 @@ class EapiDriver(CliDriver):
             raise Lost(str(error) or repr(error)) from error
         return [str(answer["output"]).rstrip("\n") for answer in answers]
 
+    def _getters(self) -> Any | None:  # noqa: ANN401 -- napalm is not typed
+        return self._device
+
     def _close(self) -> None:
         device, self._device = self._device, None
         if device is not None:

@@ -7,7 +7,7 @@ those of ``ssh:``.
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from flowcheck_net.drivers.checks import limits_of, refuse_foreign
 from flowcheck_net.drivers.cli_driver import CliDriver
@@ -62,6 +62,9 @@ class NetconfDriver(CliDriver):
             raise Unreachable(f"{where}: no NETCONF session: {text}", hint) from error
         self._requests = NetconfShell(self._session.call, self._dialect.words, where.host)
         return self._requests
+
+    def _getters(self) -> Any | None:  # noqa: ANN401 -- napalm is not typed
+        return self._session.getters() if self._session is not None else None
 
     def _close(self) -> None:
         session, self._session, self._requests = self._session, None, None

@@ -50,9 +50,34 @@ class NetconfSession:
         # ncclient has read it before, and written it again.
         return fromstring(reply.tostring)  # noqa: S314
 
+    def getters(self) -> Any:  # noqa: ANN401 -- napalm is not typed
+        """Napalm's driver over this session, for its getters only: its own ``open`` would check no host key."""
+        from jnpr.junos import jxml
+        from napalm.junos.junos import JunOSDriver
+        from ncclient.manager import Manager
+        from ncclient.operations import RaiseMode
+
+        session = self._manager._session
+        driver: Any = JunOSDriver(session.host, "", "", timeout=self._manager.timeout)
+        # It hangs up when it is forgotten, and the session is not its own.
+        driver.close = _nothing
+        device = driver.device
+        # What Device.open of PyEZ does once it is let in.
+        device._conn = Manager(
+            session, self._manager._device_handler, timeout=self._manager.timeout, raise_mode=RaiseMode.ERRORS
+        )
+        device.connected = True
+        device._nc_transform = device.transform
+        device._norm_transform = jxml.normalize_xslt.encode
+        return driver
+
     def close(self) -> None:
         """Hang up; never raises. The switch lets go of its lock then."""
         for client in (self._client, self._jump):
             if client is not None:
                 with suppress(Exception):
                     client.close()
+
+
+def _nothing() -> None:
+    """What is done with what is not ours to close."""

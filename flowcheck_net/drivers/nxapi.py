@@ -33,6 +33,7 @@ class NxapiDriver(CliDriver):
     def __init__(self, address: SwitchAddress, job: str, limits: Capabilities) -> None:
         super().__init__(address, job, limits)
         self._device: Any = None
+        self._napalm: Any = None
 
     def _dial(self, jump: Login) -> ApiShell:
         del jump
@@ -55,11 +56,14 @@ class NxapiDriver(CliDriver):
             text = login.without_secrets(str(error.__context__ or error) or repr(error))
             doubt = "give the switch's CA with ca=FILE" if "CERTIFICATE_VERIFY_FAILED" in text else ""
             raise Unreachable(f"{where}: {text}", doubt) from error
-        self._device = driver.device
+        self._device, self._napalm = driver.device, driver
         return ApiShell(self._call, self._dialect.words, where.host)
 
+    def _getters(self) -> Any | None:  # noqa: ANN401 -- napalm is not typed
+        return self._napalm
+
     def _close(self) -> None:
-        self._device = None
+        self._device = self._napalm = None
 
     def _call(self, commands: Sequence[str]) -> list[str]:
         from napalm.nxapi_plumbing.errors import NXAPICommandError

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from flowcheck_net.drivers.checks import limits_of, refuse_foreign
+from flowcheck_net.drivers.lldpd import neighbors_from, speed_from
 from flowcheck_net.drivers.tc_change import Refusal, check, kinds_for, lines_to_add, lines_to_remove
 from flowcheck_net.drivers.tc_filters import Filter, Link, Machine, documents, filters_from, links_from, qdiscs_from
-from flowcheck_net.drivers.tc_lldp import neighbors_from, speed_from
 from flowcheck_net.drivers.tc_sessions import Found, find, foreign_of, remarks_on
 from flowcheck_net.drivers.tc_shell import Lost, Refused, Shell, Unreachable, shell_of
 from flowcheck_net.errors import ConnectError, DriverError, PartialWrite, Rejected, StateUnknown

@@ -149,6 +149,8 @@ class Device:
     """True where this device's own report is among the inputs."""
     basis: str = ""
     """Why the role is only an assumption; empty where the source states it."""
+    chassis: str = ""
+    """The MAC address by which LLDP tells it apart; empty: not heard."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,64 +3,61 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flowcheck_net.drivers.base import Driver, Surveyor
-from flowcheck_net.errors import FlowcheckError
+from flowcheck_net.errors import FlowcheckError, SpecError
 from flowcheck_net.ids import SwitchName
 from flowcheck_net.importers.cables import Cable, Finding, FindingKind, Role, Source, Survey
+from flowcheck_net.importers.discover_findings import Answer, findings_of, naming_problems, speed_findings
 from flowcheck_net.importers.lldp import Report
 from flowcheck_net.importers.lldp_read import read_lldp
 from flowcheck_net.importers.names import port_key
 from flowcheck_net.importers.options import Choice, Options
 from flowcheck_net.importers.run import Graph
-from flowcheck_net.intent import MirrorSession, Surroundings, SwitchAddress
+from flowcheck_net.intent import MirrorSession, SwitchAddress
 from flowcheck_net.spec.inventory import Inventory, InventoryDevice
 
-_AT_ONCE = 16
+AT_ONCE = 16
+"""Devices that are asked at once, where nothing else is said."""
 JOB = "discover"
 """A job that nobody has: every session that is there is read as somebody else's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one device said."""
-
-    device: InventoryDevice
-    surroundings: Surroundings | None = None
-    sessions: tuple[MirrorSession, ...] = ()
-    silent: str = ""
-    """Why it did not answer; empty: it did."""
-    unread: str = ""
-    """Why its mirror sessions are not known; empty: they are."""
+Stage = Callable[[SwitchName, str], None]
 
 
-def ask_all(inventory: Inventory, opened: Callable[[SwitchAddress], Driver]) -> list[Answer]:
-    """Ask every device, several at once; one that does not answer is an answer too."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda device: _ask(device, opened), inventory.devices))
+def ask_all(
+    inventory: Inventory,
+    opened: Callable[[SwitchAddress], Driver],
+    *,
+    at_once: int = AT_ONCE,
+    tell: Stage = lambda _, __: None,
+) -> list[Answer]:
+    """Ask every device, ``at_once`` of them at a time; one that does not answer is an answer too.
+
+    Args:
+        inventory: whom to ask.
+        opened: the driver of an address, not connected yet.
+        at_once: connections at a time, 1 or more.
+        tell: is told what each device is busy with, from several threads.
+    """
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(lambda device: _told(device, opened, tell), inventory.devices))
 
 
 def survey_of(answers: Sequence[Answer], folder: Path, inventory: Path) -> Survey:
-    """Keep what the devices said as files of ``folder``, and read it.
-
-    Raises:
-        SpecError: an answer that is no LLDP report.
-    """
-    findings = [_silence(a, inventory) for a in answers if a.silent]
-    findings += [
-        Finding(
-            Source(str(inventory)), FindingKind.HINT, f"{a.device.name}: its mirror sessions are not known: {a.unread}"
-        )
-        for a in answers
-        if a.unread
-    ]
+    """Keep what the devices said as files of ``folder``, and read it; what cannot be read is a finding."""
+    findings = findings_of(answers, inventory)
     reports = []
     for answer in answers:
         if answer.surroundings is not None:
-            reports.append(_keep(answer.device.name, answer.surroundings.neighbors, folder))
+            report = _keep(answer.device.name, answer.surroundings.neighbors, folder)
+            unread = _unreadable(report)
+            findings += unread
+            reports += [] if unread else [report]
     heard = read_lldp(reports)
     spoken = {c.source.file for c in heard.cables} | {f.source.file for f in heard.findings}
     for report in (r for r in reports if str(r.path) not in spoken):
@@ -70,7 +67,10 @@ def survey_of(answers: Sequence[Answer], folder: Path, inventory: Path) -> Surve
         )
     speeds = {a.device.name: _speeds(a) for a in answers}
     cables = tuple(_with_speed(cable, speeds) for cable in heard.cables)
+    findings += naming_problems(answers, heard, inventory) + speed_findings(answers, cables, speeds, inventory)
     files = tuple(file for file in heard.files if file in spoken)
+    if not cables:
+        raise SpecError([f.problem() for f in (*findings, *heard.findings)], hint="no device told a cable: see above")
     return replace(heard, name="discovered", cables=cables, files=files, findings=(*heard.findings, *findings))
 
 
@@ -100,12 +100,21 @@ def with_sessions(graph: Graph, answers: Sequence[Answer]) -> Graph:
     return replace(graph, imported=replace(graph.imported, document=document))
 
 
+def _told(device: InventoryDevice, opened: Callable[[SwitchAddress], Driver], tell: Stage) -> Answer:
+    name = SwitchName(device.name)
+    tell(name, "asking")
+    answer = _ask(device, opened)
+    tell(name, "silent" if answer.silent else "answered")
+    return answer
+
+
 def _ask(device: InventoryDevice, opened: Callable[[SwitchAddress], Driver]) -> Answer:
     try:
         with opened(SwitchAddress(SwitchName(device.name), device.platform, device.management)) as driver:
             if not isinstance(driver, Surveyor):
                 kind = device.management.partition(":")[0]
-                return Answer(device, silent=f"a driver of kind {kind} cannot be asked for neighbours")
+                cure = "leave it out, and accept its cables with --accept-one-sided"
+                return Answer(device, silent=f"a driver of kind {kind} cannot be asked for neighbours", cure=cure)
             around = driver.surroundings()
             if device.role != Role.SWITCH.value:
                 return Answer(device, around)
@@ -114,14 +123,19 @@ def _ask(device: InventoryDevice, opened: Callable[[SwitchAddress], Driver]) -> 
             except FlowcheckError as error:
                 return Answer(device, around, unread=error.message)
     except FlowcheckError as error:
-        return Answer(device, silent=error.message)
+        return Answer(device, silent=error.message, cure=error.hint or "")
 
 
-def _silence(answer: Answer, inventory: Path) -> Finding:
-    text = f"{answer.device.name} did not answer: {answer.silent}"
-    return Finding(
-        Source(str(inventory)), FindingKind.UNREADABLE, text, "its cables are known from the other ends at most"
-    )
+def _unreadable(report: Report) -> list[Finding]:
+    """A device whose answer is no report must not hide what the others told."""
+    try:
+        read_lldp([report])
+    except SpecError as error:
+        source = Source(str(report.path))
+        return [
+            Finding(source, FindingKind.UNREADABLE, f"{report.device}: {p.message}", p.cure) for p in error.problems
+        ]
+    return []
 
 
 def _keep(name: str, text: str, folder: Path) -> Report:

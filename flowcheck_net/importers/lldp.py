@@ -3,11 +3,12 @@
 An input file is the report of one device about itself. Its name comes from ``NAME=FILE``, else from the file's name.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from flowcheck_net.importers.cables import Cable, Device, End, Finding, FindingKind, PortIdKind, Role, Source
-from flowcheck_net.importers.names import is_management_port
+from flowcheck_net.importers.names import is_mac, is_management_port
 
 _SUBTYPES = (
     ("mac", PortIdKind.MAC),
@@ -70,8 +71,14 @@ def hear(device: str, neighbor: Neighbor, source: Source) -> tuple[Cable, Device
         return Cable(near, far, None, source), None
     far = End(neighbor.system_name, neighbor.port_id, neighbor.port_id_kind, neighbor.port_description)
     role, basis = _role(neighbor)
-    heard_device = Device(neighbor.system_name, source, role, neighbor.system_description[:60], basis=basis)
+    kind, chassis = neighbor.system_description[:60], _chassis(neighbor.chassis_id)
+    heard_device = Device(neighbor.system_name, source, role, kind, basis=basis, chassis=chassis)
     return Cable(near, far, None, source, reported_by_a=True), heard_device
+
+
+def _chassis(text: str) -> str:
+    """A MAC address without its separators, which differ; empty where the identifier is none."""
+    return re.sub(r"[^0-9a-f]", "", text.casefold()) if is_mac(text) else ""
 
 
 def _role(neighbor: Neighbor) -> tuple[Role | None, str]:

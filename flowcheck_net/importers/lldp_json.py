@@ -35,7 +35,9 @@ def _neighbors(file: JsonFile, ports: dict[str, Any]) -> Iterator[tuple[Neighbor
 
 def _neighbor(file: JsonFile, port: str, entry: dict[str, Any]) -> Neighbor:
     def text(key: str) -> str:
-        value = entry.get(key, "")
+        value = entry.get(key)
+        if value is None:  # NAPALM's Junos driver says so where a neighbour does not tell it
+            return ""
         if not isinstance(value, str):
             file.refuse(f"port {port}: '{key}' must be a text", at=entry)
         return value.strip()

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from flowcheck_net.cli.main import cli
-from flowcheck_net.drivers.tc_lldp import neighbors_from, speed_from
+from flowcheck_net.drivers.lldpd import neighbors_from, speed_from
 from flowcheck_net.spec.load import load_yaml
 from tests.conformance.bench_ssh import Environment
 from tests.doubles.eos_box import EosBox, EosSession
@@ -45,7 +45,8 @@ def fabric(tmp_path: Path) -> Iterator[dict[str, SshBox]]:
     assert '"spine2.company.com"' in first
     environment = Environment()
     environment.set(USER=USER, PASSWORD=PASSWORD, ENABLE=ENABLE)
-    leaf, spine = Hearing("leaf1", first), Hearing("spine2", first.replace("spine2.company.com", "leaf1"))
+    other = first.replace("spine2.company.com", "leaf1").replace("2cc2.6081", "2cc2.6082")
+    leaf, spine = Hearing("leaf1", first), Hearing("spine2", other)
     leaf.monitor("monitor session netops source Ethernet7 rx", "monitor session netops destination Ethernet9")
     try:
         with SshBox(leaf, tmp_path) as one, SshBox(spine, tmp_path) as two:
