@@ -21,10 +21,12 @@ _PATIENCE_S = 60
 _START_S = 120.0
 """So long it may say nothing before it receives; then it hangs, and is killed like one that died."""
 _LOG_LINES = 4
+_LOGGED = frozenset({"eal", "device", "no-device"})
+"""Faults whose cause DPDK tells in its log only."""
 _HINTS = {
     "mtu": "give the largest IP packet that can come with --mtu",
     "memory": "use fewer --descriptors or --workers, a smaller --mtu, or more memory (hugepages: vm.nr_hugepages)",
-    "no-device": "see the log below; `dpdk-devbind.py --status-dev net` lists what DPDK can use",
+    "no-device": "see the log above; `dpdk-devbind.py --status-dev net` lists what DPDK can use",
     "lcores": "use fewer --workers",
     "spread": "`--spread software` can with any device; --workers 1 needs no spreading",
     "sleep": "leave --sleep out, give a smaller one, or more --descriptors; --sleep 0 polls without rest",
@@ -42,7 +44,15 @@ _LOG_HINTS = (
         "librte-net-pcap23`, or what the distribution calls them; or build again (`make clean setup`)",
     ),
     (r"Failed to connect socket", "start the other side first, or let this one serve: memif:SOCKET"),
-    (r"hugepage|Cannot get hugepage", "`sysctl -w vm.nr_hugepages=512` as root, or virtual devices, which do without"),
+    (
+        r"mmap failed on AF_PACKET socket",
+        "a packet ring of 64 MiB is locked memory: run as root, with CAP_IPC_LOCK, or with more of it (`ulimit -l`)",
+    ),
+    (
+        r"Failed to (create xsk|configure xdp) socket",
+        "this kernel gives no XDP socket here: the log says why (an MTU over 3,500? another XDP program?); "
+        "af_packet:INTERFACE does without",
+    ),
     (
         r"[Dd]evice or resource busy|EBUSY|already in use",
         "another program holds the port: end it, or choose another port",
@@ -58,6 +68,10 @@ _LOG_HINTS = (
     (
         r"failed to (parse|initialize).* device|[Uu]nable to (parse|probe)",
         "the arguments of the device do not fit, or its driver is not installed (librte-net-*)",
+    ),
+    (
+        r"Cannot get hugepage|Cannot init memory",
+        "`sysctl -w vm.nr_hugepages=512` as root, or virtual devices, which do without",
     ),
 )
 
@@ -189,7 +203,8 @@ class Receiver:
         self._process.wait(_PATIENCE_S)
         log = self._log_text()
         told = f"{found['text']}\n{log}"
-        hint = _HINTS.get(found["code"]) or cure(told)
+        logged = found["code"] in _LOGGED
+        hint = (logged and cure(told)) or _HINTS.get(found["code"]) or cure(told)
         about = f"capture port {found['about']}: " if found["about"] in {port.name for port in self._plan.ports} else ""
-        shown = f"\n{self._log_end()}" if found["code"] in {"eal", "device", "no-device"} else ""
+        shown = f"\n{self._log_end()}" if logged else ""
         return ReceiveError(f"{about}{found['text']}{shown}", hint=hint)

@@ -18,6 +18,7 @@
 #define AROUND_IP 192
 #define BURST_SPARE 512 // mbufs in the hands of a worker, its cache and the driver
 #define CACHE 256
+#define SEND_DESCRIPTORS 64 // nothing is sent
 
 static const char *name_of(const struct port *port)
 {
@@ -76,9 +77,12 @@ static uint32_t accepted_mtu(const struct port *port, const struct rte_eth_dev_i
 	return RTE_MIN(port->config->mtu, info->max_rx_pktlen - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN);
 }
 
-// net_memif without a queue to send on never comes to a connection, and says nothing of it.
-static uint16_t senders_of(const char *driver)
+// net_memif without a queue to send on never comes to a connection, and says nothing of it; net_af_xdp wants one for each that
+// it receives on.
+static uint16_t senders_of(const char *driver, uint16_t queues)
 {
+	if (strcmp(driver, "net_af_xdp") == 0)
+		return queues;
 	return strcmp(driver, "net_memif") == 0;
 }
 
@@ -94,7 +98,7 @@ static int configure(struct port *port, const struct rte_eth_dev_info *info, enu
 	if (port->queues > info->max_rx_queues)
 		return -ENOTSUP;
 	steer_configure(spread, &conf);
-	rc = rte_eth_dev_configure(port->id, port->queues, senders_of(info->driver_name), &conf);
+	rc = rte_eth_dev_configure(port->id, port->queues, senders_of(info->driver_name, port->queues), &conf);
 	return rc == 0 ? steer_try(spread, port->id, port->queues, info) : rc;
 }
 
@@ -141,8 +145,8 @@ static bool set_up_queues(struct port *port)
 		);
 	if (rc == 0)
 		rc = rte_eth_dev_info_get(port->id, &info);
-	if (rc == 0 && info.nb_tx_queues > 0)
-		rc = rte_eth_tx_queue_setup(port->id, 0, 64, (unsigned int)rte_eth_dev_socket_id(port->id), NULL);
+	for (uint16_t queue = 0; rc == 0 && queue < info.nb_tx_queues; queue++)
+		rc = rte_eth_tx_queue_setup(port->id, queue, SEND_DESCRIPTORS, (unsigned int)rte_eth_dev_socket_id(port->id), NULL);
 	if (rc != 0)
 		say_error("device", name_of(port), "%s refuses its queues: %s", port->config->device, rte_strerror(-rc));
 	return rc == 0;

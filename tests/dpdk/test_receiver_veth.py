@@ -117,6 +117,22 @@ def test_a_full_ring_is_counted_before_the_end(place: Namespace, tmp_path: Path,
     assert capture.loss["before_start"] is not None
 
 
+def test_an_xdp_socket(place: Namespace, tmp_path: Path) -> None:
+    """Fewer packets than its ring holds: none can be lost, though it could not say so."""
+    output, some = tmp_path / "records.fcr", tmp_path / "some.pcapng"
+    synthesize(example("two-host"), some, iterations=6)
+    place.pair("nx", "fx", mtu=1500)
+    with Running(place, output, "--port", "x=af_xdp:fx", "--mtu", "1500", "--no-hugepages") as running:
+        place.replay("--to", "nx", some, "--pps", "1000", check=True)
+        wait_until_idle(running.child())
+        code, _, err = running.end()
+    assert code == 0, err
+    sent = replay([some], captures={str(some): "x"})
+    assert 0 < sent.captures[0].packets < 1000
+    assert timeless(read(output)) == timeless(sent)
+    assert read(output).captures[0].dropped is None
+
+
 def test_killed_at_random_moments(place: Namespace, tmp_path: Path, job: Path) -> None:
     """It is started again each time; the records claim nothing that was not sent, and know that they lack something."""
     output = tmp_path / "records.fcr"
@@ -188,6 +204,9 @@ def test_faults_of_interfaces(place: Namespace, tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
         return done.stderr
 
+    place.pair("nl", "fl", mtu=9000)
+    said = refused("--port", "x=af_xdp:fl", "--mtu", "1500", "--no-hugepages")
+    assert "this kernel gives no XDP socket here" in said  # not for frames longer than a page
     place.pair("nc", "fc", mtu=1500)
     said = refused("--port", "x=af_packet:fc")
     assert "fc has an MTU of 1500" in said
@@ -201,6 +220,8 @@ def test_faults_of_interfaces(place: Namespace, tmp_path: Path) -> None:
     said = refused("--port", "x=af_packet:fc", "--mtu", "1500", wrapped=powerless)
     assert "no right to receive from fc" in said
     assert "CAP_NET_RAW" in said
+    no_lock = ("setpriv", "--bounding-set=-all,+net_raw,+net_admin", "--inh-caps=-all,+net_raw,+net_admin")
+    assert "CAP_IPC_LOCK" in refused("--port", "x=af_packet:fc", "--mtu", "1500", "--no-hugepages", wrapped=no_lock)
 
 
 def test_flows_keep_their_place(place: Namespace) -> None:
