@@ -1,6 +1,6 @@
 """What must be proven before a state may be published: all of it, or every reason against it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +19,7 @@ class Bar(StrEnum):
     FIELD = "unknown-field"
     """Nobody knows where a field would come from."""
     SIDE = "side-value-missing"
+    JOB = "side-values-of-another-job"
     PROOF = "step-unproven"
     """A step between the anchor and this one has no proof."""
     DRIFT = "drift"
@@ -68,6 +69,8 @@ class Run:
     """What the side channel told, by step."""
     trial: Trial | None
     """Of the description; None: it was not tried."""
+    jobs: Collection[str] = ()
+    """Names that the trainers gave at the side channel; none: they gave none."""
 
 
 def reasons_against(run: Run, inventory: Inventory, missing: Sequence[Missing]) -> list[Reason]:
@@ -86,7 +89,11 @@ def reasons_against(run: Run, inventory: Inventory, missing: Sequence[Missing]) 
 def _unproven(run: Run) -> list[Reason]:
     """Steps whose gradient is not proven."""
     step, begun_at, proofs = run.step, run.begun_at, run.proofs
-    found = []
+    proven = {proof.job for _, proof in proofs}
+    found = [
+        Reason(Bar.JOB, f"the side channel's log is of job {other}, the gradients of {sorted(proven)[0]}")
+        for other in (sorted(set(run.jobs) - proven) if proven else ())
+    ]
     steps = [number for number, _ in proofs]
     if steps != list(range(begun_at + 1, step + 1)):
         absent = sorted(set(range(begun_at + 1, step + 1)) - set(steps))

@@ -214,7 +214,8 @@ def _prepare(candidate: Candidate, against: Sequence[Reason]) -> tuple[dict[str,
     )
     wanted = [each.field.name for each in listed.of(Origin.SIDE)]
     given, missing = candidate.side.fields(candidate.step, wanted)
-    run = Run(candidate.step, candidate.begun_at, candidate.proofs, candidate.side.values(), candidate.trial)
+    side = candidate.side
+    run = Run(candidate.step, candidate.begun_at, candidate.proofs, side.values(), candidate.trial, side.jobs)
     reasons = [*against, *reasons_against(run, listed, missing)]
     if reasons:
         raise NotPublished(candidate.step, reasons)

@@ -5,7 +5,6 @@ A value is used for the step that it was sent with and for no other. Nothing is 
 
 import base64
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck_net.checkpoint.hyper import StepValues
-from flowcheck_net.checkpoint.side_client import HEAD, LARGEST, MAGIC, VERSION
+from flowcheck_net.checkpoint.side_client import VERSION
+from flowcheck_net.checkpoint.side_frame import is_signed, signed_parts, unframe
 from flowcheck_net.errors import RecordsCorrupt
 
 
@@ -34,6 +34,8 @@ class Cause(StrEnum):
     """The rank has not told of this step yet."""
     CONTRADICTED = "contradicted"
     """Two ranks sent different values."""
+    UNPROVEN = "unauthenticated"
+    """A message is there, without the signature of the job's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Message:
     refused: tuple[str, ...]
     values: Mapping[str, Any]
     fields: Mapping[str, Any]
+    job: str = ""
+    """Its name by the trainer; empty: it said none."""
+    life: str = ""
+    """Of the process, which numbers its messages; empty: a client before there were keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,13 @@ class TensorValue:
 class SideLog:
     """All messages of a log."""
 
-    def __init__(self, messages: Sequence[Message] = (), damaged: int = 0, torn: int = 0) -> None:
-        """Take messages in the order in which they arrived; ``damaged`` and ``torn`` as ``read_side`` counts them."""
-        self.messages = tuple(messages)
+    def __init__(
+        self, messages: Sequence[Message] = (), damaged: int = 0, torn: int = 0, unproven: Sequence[Message] = ()
+    ) -> None:
+        """Take messages in the order in which they arrived; the rest as ``read_side`` finds it."""
+        self.messages = _once(messages)
+        self.unproven = tuple(unproven)
+        """Messages without the signature that was asked for: no value of them is used."""
         self.damaged = damaged
         """Stretches of bytes that were no message."""
         self.torn = torn
@@ -190,7 +200,14 @@ class SideLog:
                     raise RecordsCorrupt(f"rank {rank} told other values of step {step:,} than another rank")
         return found
 
+    @property
+    def jobs(self) -> frozenset[str]:
+        """Names that the trainers gave."""
+        return frozenset(message.job for message in self.messages if message.job)
+
     def _why(self, step: int, name: str, told: Mapping[int, Message | Missing]) -> Missing:
+        if any(message.step == step for message in self.unproven):
+            return Missing(step, name, Cause.UNPROVEN, "the message of the step is not signed with the job's key")
         if not any(each in self._known for each in _upwards(name)):
             return Missing(step, name, Cause.NEVER, "no message of any step has it")
         silent = [each for each in told.values() if isinstance(each, Missing)]
@@ -202,6 +219,18 @@ class SideLog:
             if isinstance(message, Message) and any(each in message.refused for each in _upwards(name)):
                 return Missing(step, name, Cause.REFUSED, f"rank {rank} could not turn its value into a message")
         return Missing(step, name, Cause.OMITTED, "the message of the step is without it")
+
+
+def _once(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Without those that arrived again: whoever sends an old message again must not bring its values back."""
+    seen: set[tuple[str, int, str, int]] = set()
+    found = []
+    for message in messages:
+        number = (message.run, message.rank, message.life, message.sequence)
+        if not message.life or number not in seen:
+            found.append(message)
+        seen.add(number)
+    return tuple(found)
 
 
 def _upwards(name: str) -> list[str]:
@@ -237,38 +266,48 @@ def _step_values(step: int, told: Mapping[str, Any]) -> StepValues:
     )
 
 
-def read_side(path: Path) -> SideLog:
-    """Read a log; what is no message is passed over and counted. Raises RecordsCorrupt where it cannot be read."""
+def read_side(path: Path, shared: bytes | None = None) -> SideLog:
+    """Read a log; what is no message is passed over and counted.
+
+    Args:
+        path: Of the log.
+        shared: The key of trainers and listener; given, only what it signed counts. None: the file is trusted.
+
+    Raises:
+        RecordsCorrupt: It cannot be read.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise RecordsCorrupt(f"{path} cannot be read: {error.strerror or error}") from error
-    return SideLog(*_messages(data))
+    return SideLog(*_messages(data, shared))
 
 
-def _messages(data: bytes) -> tuple[list[Message], int, int]:
-    """Messages, damaged stretches, and bytes at the end that are the beginning of a message."""
+def _messages(data: bytes, shared: bytes | None) -> tuple[list[Message], int, int, list[Message]]:
+    """Messages, damaged stretches, bytes at the end that are the beginning of a message, and messages not signed."""
     messages: list[Message] = []
+    unproven: list[Message] = []
     damaged = at = 0
     while at < len(data):
         found = unframe(data, at)
         if isinstance(found, int):
-            return messages, damaged, found
+            return messages, damaged, found, unproven
         body, end = found
-        message = _message(body) if body is not None else None
-        if message is None:
+        message = read_message(body) if body is not None else None
+        if message is None or body is None:
             damaged += 1
         else:
-            messages.append(message)
+            (messages if shared is None or is_signed(body, message.job, shared) else unproven).append(message)
         at = end
-    return messages, damaged, 0
+    return messages, damaged, 0, unproven
 
 
 class SideTail:
     """The values of a log that grows, and may not be there yet; each byte of it is read once."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, shared: bytes | None = None, job: str = "") -> None:
+        """``shared``: as for ``read_side``; ``job``: what trainers say of another one is passed over."""
+        self._path, self._shared, self._job = path, shared, job
         self._read = 0
         self._rest = b""
         self._messages: list[Message] = []
@@ -288,40 +327,19 @@ class SideTail:
             return self._values
         self._read += len(more)
         data = self._rest + more
-        found, _, torn = _messages(data)
+        found, _, torn, _ = _messages(data, self._shared)
         self._rest = data[len(data) - torn :]
-        self._messages += [replace(message, fields={}) for message in found]
+        self._messages += [
+            replace(message, fields={}) for message in found if self._job in ("", message.job or self._job)
+        ]
         self._values = SideLog(self._messages).values()
         return self._values
 
 
-def unframe(data: bytes, at: int) -> tuple[bytes | None, int] | int:
-    """The message that begins at ``at``.
-
-    Returns:
-        Its JSON (None: damaged) and where the next may begin; or the number of bytes of a message that is not whole.
-    """
-    head = data[at : at + HEAD.size]
-    if len(head) == HEAD.size and head[:4] == MAGIC:
-        _, length, checksum = HEAD.unpack(head)
-        end = at + HEAD.size + length
-        if length <= LARGEST:
-            body = data[at + HEAD.size : end]
-            if len(body) == length and zlib.crc32(body) == checksum:
-                return body, end
-            if len(body) < length and data.find(MAGIC, at + 1) < 0:
-                return len(data) - at
-    elif MAGIC.startswith(head[:4]) and len(head) < HEAD.size:
-        return len(data) - at
-    following = data.find(MAGIC, at + 1)
-    if following < 0:  # the end may be the beginning of the next
-        following = len(data) - next((n for n in (3, 2, 1) if n < len(data) - at and data.endswith(MAGIC[:n])), 0)
-    return None, following
-
-
-def _message(body: bytes) -> Message | None:
+def read_message(body: bytes) -> Message | None:
+    """The message of a frame; None: it is none. Its signature is not looked at."""
     try:
-        told = json.loads(body)
+        told = json.loads(signed_parts(body)[1])
         if told["v"] != VERSION:
             return None
         return Message(
@@ -335,6 +353,8 @@ def _message(body: bytes) -> Message | None:
             tuple(map(str, told["refused"])),
             dict(told["values"]),
             dict(told["fields"]),
+            str(told.get("job", "")),
+            str(told.get("life", "")),
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -3,7 +3,7 @@
 ::
 
     from flowcheck_net.checkpoint.side_client import SideChannel, rng_states
-    side = SideChannel("tcp:10.0.0.9:7788", rank=rank)          # or unix:/run/side.sock, or file:/shared/side.log
+    side = SideChannel("tcp:10.0.0.9:7788", rank=rank, job="gpt", key_file="/etc/flowcheck/side.key")
     ...
     optimizer.step()
     side.step(k, learning_rates=[g["lr"] for g in optimizer.param_groups],
@@ -13,12 +13,11 @@ Training is never harmed: ``step`` copies the values, puts them into a bounded q
 raises. What the queue has no room for is dropped and counted, and the reader is told which steps. This file imports
 nothing but the standard library and may be copied beside a training script.
 
-On the wire and in the file: F5 hex, ``FCS``, length and CRC-32 of the message (two little-endian u32), the message in
-JSON.
+What lies on the wire and in the file: docs/side-channel.md.
 """
 
 import base64
-import itertools
+import hmac
 import json
 import os
 import queue
@@ -31,49 +30,79 @@ import time
 import uuid
 import zlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 MAGIC = b"\xf5FCS"
 """Its first byte is in no JSON: a reader finds the next message behind a damaged one."""
 HEAD = struct.Struct("<4sII")
+ACK = struct.Struct("<Q")
+"""What comes back once a message is on the disk: its number."""
 VERSION = 1
-LARGEST = 64 << 20
-"""Bytes of one message."""
-_TOLD = 64
-"""How many dropped steps a message names."""
+LARGEST = 64 << 20  # bytes of one message
+SIGNED = 64  # bytes of a signature
+_TOLD = 64  # dropped steps that a message names
+
+_AS: Mapping[str, Callable[[Any], Any]] = {
+    "loss_scale": float,
+    "learning_rates": lambda rates: [float(r) for r in rates],
+}
 
 
 class SideChannel:
     """Sends the values of steps from a thread of its own."""
 
-    def __init__(self, address: str, *, rank: int = 0, run: str = "", room: int = 256, timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        rank: int = 0,
+        run: str = "",
+        job: str = "",
+        key_file: str | None = None,
+        tls: tuple[str, str, str] | None = None,
+        plain_text: bool = False,
+        room: int = 256,
+        room_bytes: int = LARGEST,
+        timeout: float = 5.0,
+    ) -> None:
         """Begin to send; nothing has to listen yet.
 
         Args:
-            address: ``file:PATH``, ``unix:PATH`` or ``tcp:HOST:PORT``.
+            address: ``file:PATH``, ``unix:PATH``, ``tcp:HOST:PORT`` or ``tls:HOST:PORT``.
             rank: Of this process.
             run: The same for all ranks of one start of the job, another after a restart. Default: by torchrun or Slurm,
                 else of this process alone.
+            job: Its name in job.yaml. Needed with a key.
+            key_file: The key shared with the listener; for its owner only. Default: the file that
+                FLOWCHECK_SIDE_KEY_FILE names, or 64 hexadecimal digits in FLOWCHECK_SIDE_KEY.
+            tls: Files with the certificates that the listener's must be signed by, our certificate, and its key.
+            plain_text: Allow ``tcp:`` without a key; on the loopback only.
             room: Messages that may wait.
-            timeout: Seconds for one attempt to connect or send.
+            room_bytes: Of all messages that wait.
+            timeout: Seconds for one attempt to connect, to be let in, or to send.
 
         Raises:
-            ValueError: The address has another form. Nothing else of this class raises.
+            ValueError: Address, key or certificates are not as said here. Nothing else of this class raises.
         """
-        _parsed(address)
-        self.dropped = 0
-        """Messages that the queue had no room for."""
-        self.failed = 0
-        """Attempts to send that failed; each is repeated."""
-        self.sent = 0
-        self._address, self._timeout = address, timeout
-        self._rank, self._run = rank, run or _this_run()
-        self._sequence = 0
+        shared = read_secret(key_file)
+        if shared is not None and not job:
+            raise ValueError("a key is bound to a job: give its name with job=")
+        self._key = None if shared is None else job_key(shared, job)
+        self._line = _Line(address, timeout, tls, guarded=self._key is not None or plain_text)
+        self.dropped = 0  # messages that the queue had no room for
+        self.failed = 0  # attempts to send that failed; each is repeated
+        self.sent = 0  # and acknowledged, where somebody listens
+        self.why = ""  # the last attempt failed; empty: it did not
+        self._told = {"run": run or _this_run(), "rank": rank, "job": job, "life": uuid.uuid4().hex}
         self._lost: deque[int] = deque(maxlen=_TOLD)
-        self._queue: queue.Queue[dict[str, Any]] = queue.Queue(room)
+        self._queue: queue.Queue[tuple[int, bytes]] = queue.Queue(room)
+        self._sequence, self._room = 0, room_bytes
+        self._put = self._taken = 0  # bytes; each is written by one thread only
         self._ending = threading.Event()
-        self._out: _Socket | _File | None = None
+        self._out: socket.socket | _File | None = None
         self._thread = threading.Thread(target=self._work, name="flowcheck-side", daemon=True)
         self._thread.start()
 
@@ -98,32 +127,21 @@ class SideChannel:
             fields: What a checkpoint after this step holds, by its name in the checkpoint (``scheduler``,
                 ``rng_state.torch``): numbers, text, bytes, tensors, and plain containers of them.
         """
-        values: dict[str, Any] = {}
-        refused = []
-        for name, value in (
-            ("learning_rates", learning_rates),
-            ("loss_scale", loss_scale),
-            ("skipped", skipped),
-            ("optimizer", optimizer),
-        ):
-            if value is not None:
-                values[name] = value
-        kept = {}
-        for name, value in (fields or {}).items():
-            try:
-                kept[str(name)] = plain(value)
-            except Exception:  # noqa: BLE001 - whatever a value does when it is read, training goes on
-                refused.append(str(name))
-        message = {"v": VERSION, "run": self._run, "rank": self._rank, "seq": self._sequence, "step": int(step)}
-        message |= {"at": time.time(), "values": _floats(values), "fields": kept, "refused": refused}
-        message |= {"dropped": self.dropped, "lost": list(self._lost)}
-        self._sequence += 1
+        told = {"learning_rates": learning_rates, "loss_scale": loss_scale, "skipped": skipped, "optimizer": optimizer}
         try:
-            self._queue.put_nowait(message)
-        except queue.Full:
+            data = self._framed(int(step), told, fields or {})
+            if self._put - self._taken + len(data) > self._room:
+                raise queue.Full
+            self._queue.put_nowait((self._sequence, data))
+            self._put += len(data)
+        except Exception as error:  # noqa: BLE001 - whatever a value does when it is read, training goes on
             self.dropped += 1
-            self._lost.append(int(step))
+            self.why = "the queue is full" if isinstance(error, queue.Full) else type(error).__name__
+            if isinstance(step, int):
+                self._lost.append(step)
             return False
+        finally:
+            self._sequence += 1
         return True
 
     def close(self, timeout: float = 5.0) -> bool:
@@ -132,57 +150,58 @@ class SideChannel:
         self._thread.join(timeout)
         return not self._thread.is_alive() and self.sent == self._sequence - self.dropped
 
+    def _framed(self, step: int, told: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
+        """The message of a step; what cannot be in it is named in it."""
+        parts: dict[str, dict[str, Any]] = {"values": {}, "fields": {}}
+        refused = []
+        given = [("values", name, value) for name, value in told.items() if value is not None]
+        for kind, name, value in [*given, *(("fields", name, value) for name, value in fields.items())]:
+            try:
+                parts[kind][str(name)] = (_AS.get(name, plain) if kind == "values" else plain)(value)
+            except Exception:  # noqa: BLE001 - as above
+                refused.append(str(name))
+        head = {"v": VERSION, **self._told, "seq": self._sequence, "step": step, "at": time.time(), "refused": refused}
+        head |= {"dropped": self.dropped, "lost": list(self._lost)}
+        try:
+            return framed({**head, **parts}, self._key)
+        except ValueError:  # too large, or with a value that JSON refuses: the step is told without its fields
+            head["refused"] = [*refused, *parts["fields"]]
+            return framed({**head, "values": parts["values"], "fields": {}}, self._key)
+
     def _work(self) -> None:
         while not (self._ending.is_set() and self._queue.empty()):
             try:
-                message = self._queue.get(timeout=0.05)
+                number, data = self._queue.get(timeout=0.05)
             except queue.Empty:
                 continue
-            if self._send(message):
+            if self._send(number, data):
                 self.sent += 1
+            self._taken += len(data)
         if self._out is not None:
             self._out.close()
 
-    def _send(self, message: Mapping[str, Any]) -> bool:
-        """Again and again; False: it cannot be sent, or the end has come and nobody listens."""
-        try:
-            data = framed(message)
-        except ValueError:
-            self.failed += 1
-            return False  # larger than a message may be: the reader sees that its number is missing
-        for attempt in itertools.count():
+    def _send(self, number: int, data: bytes) -> bool:
+        """Again and again; False: the end has come and nobody listens."""
+        attempt = 0
+        while True:
             try:
                 if self._out is None:
-                    self._out = _open(self._address, self._timeout)
-                self._out.send(data)
-            except OSError:
-                self.failed += 1
+                    self._out = self._line.open(self._told, self._key)
+                self._out.sendall(data)
+                if not isinstance(self._out, _File) and _exactly(self._out, ACK.size) != ACK.pack(number):
+                    raise OSError("the listener acknowledged something else")
+            except Exception as error:  # noqa: BLE001 - the thread outlives whatever a listener does
+                self.failed, self.why = self.failed + 1, str(error) or type(error).__name__
                 if self._out is not None:
                     self._out.close()
                     self._out = None
                 if self._ending.is_set() and attempt:
                     return False
-                self._ending.wait(min(0.05 * 2**attempt, 5.0))
+                self._ending.wait(min(0.05 * 2 ** min(attempt, 10), 5.0))
+                attempt += 1
             else:
+                self.why = ""
                 return True
-        return False
-
-
-class _Socket:
-    def __init__(self, kind: int, place: Any, timeout: float) -> None:  # noqa: ANN401 - as socket has it
-        self._socket = socket.socket(kind, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout)
-        try:
-            self._socket.connect(place)
-        except OSError:
-            self._socket.close()
-            raise
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 class _File:
@@ -191,7 +210,7 @@ class _File:
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def send(self, data: bytes) -> None:
+    def sendall(self, data: bytes) -> None:
         if os.write(self._file, data) != len(data):
             raise OSError("the disk is full")
 
@@ -199,13 +218,114 @@ class _File:
         os.close(self._file)
 
 
-def _open(address: str, timeout: float) -> _Socket | _File:
-    kind, place, port = _parsed(address)
-    if kind == "file":
-        return _File(place)
-    if kind == "unix":
-        return _Socket(socket.AF_UNIX, place, timeout)
-    return _Socket(socket.AF_INET6 if ":" in place else socket.AF_INET, (place, port), timeout)
+class _Line:
+    """How to reach the listener, and how each end knows the other."""
+
+    def __init__(self, address: str, timeout: float, tls: tuple[str, str, str] | None, *, guarded: bool) -> None:
+        self._kind, self._place, self._port = _parsed(address)
+        self._timeout = timeout
+        self._context: Any = _tls_context(tls) if self._kind == "tls" else None
+        if self._kind == "tcp" and not guarded:
+            raise ValueError("tcp: needs a key, or plain_text=True on the loopback; or use tls: with certificates")
+
+    def open(self, told: Mapping[str, Any], key: bytes | None) -> socket.socket | _File:
+        """Connect; with a key, only to a listener that has it too. Raises OSError, ValueError."""
+        if self._kind == "file":
+            return _File(self._place)
+        kind = socket.AF_UNIX if self._kind == "unix" else socket.AF_INET6 if ":" in self._place else socket.AF_INET
+        made = socket.socket(kind)
+        try:
+            made.settimeout(self._timeout)
+            made.connect(self._place if self._kind == "unix" else (self._place, self._port))
+            if self._kind == "tcp" and key is None and not is_loopback(made.getpeername()[0]):
+                raise OSError("plain text is for the loopback only")
+            if self._context is not None:
+                made = self._context.wrap_socket(made, server_hostname=self._place)
+            if key is not None:
+                _be_known(made, told, key)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+
+def is_loopback(address: str) -> bool:
+    """Is it an address of this machine that no other can reach?"""
+    return address == "::1" or address.startswith("127.")
+
+
+def _tls_context(files: tuple[str, str, str] | None) -> Any:  # noqa: ANN401 - ssl is imported only where it is used
+    import ssl
+
+    if files is None:
+        raise ValueError("tls: needs tls=(authority, certificate, key)")
+    try:
+        context = ssl.create_default_context(cafile=files[0])
+        context.load_cert_chain(files[1], files[2], lambda: b"")  # asks nobody for a password
+    except OSError as error:
+        raise ValueError(f"{', '.join(files)}: {error}") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+def _be_known(line: socket.socket, told: Mapping[str, Any], key: bytes) -> None:
+    """Show that we have the key, and go on only if the other end has it. Raises OSError."""
+    hello = json.dumps({"v": VERSION, "hello": {**told, "nonce": os.urandom(32).hex()}}).encode()
+    line.sendall(enveloped(hello))
+    answer = _exactly(line, 64)
+    if not hmac.compare_digest(proof_of(key, b"listener", hello, answer[:32]), answer[32:]):
+        raise OSError("the listener did not prove that it has the key")
+    line.sendall(enveloped(proof_of(key, b"trainer", hello, answer[:32])))
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        more = line.recv(size - len(found))
+        if not more:
+            raise OSError("the listener ended the connection: another job or key, a message it refused, or its end")
+        found += more
+    return found
+
+
+def read_secret(path: str | None = None) -> bytes | None:
+    """The shared key of a file or of the environment: 32 bytes, or 64 hexadecimal digits. Raises ValueError."""
+    path = path or os.environ.get("FLOWCHECK_SIDE_KEY_FILE")
+    data = os.environ.get("FLOWCHECK_SIDE_KEY", "").encode()
+    if path:
+        try:
+            mode, data = Path(path).stat().st_mode, Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+        if mode & 0o077:
+            raise ValueError(f"{path} may be read by others than its owner: chmod 600 {path}")
+    elif not data:
+        return None
+    with suppress(ValueError):
+        data = data if len(data) == 32 else bytes.fromhex(data.decode("ascii").strip())
+    if len(data) != 32:
+        raise ValueError(f"{path or 'FLOWCHECK_SIDE_KEY'} holds no key: 32 bytes, or 64 hexadecimal digits")
+    return data
+
+
+def job_key(shared: bytes, job: str) -> bytes:
+    """What one job's messages are signed with."""
+    return hmac.digest(shared, b"flowcheck-net side channel\0" + job.encode(), "sha256")
+
+
+def proof_of(key: bytes, end: bytes, hello: bytes, nonce: bytes) -> bytes:
+    """That ``end`` (``listener`` or ``trainer``) has the key, for this one connection."""
+    return hmac.digest(key, end + b"\0" + nonce + hello, "sha256")
+
+
+def signature(key: bytes, message: bytes) -> bytes:
+    """64 hexadecimal digits that stand before a message."""
+    return hmac.digest(key, b"message\0" + message, "sha256").hex().encode()
+
+
+def enveloped(body: bytes) -> bytes:
+    """With length and checksum."""
+    return HEAD.pack(MAGIC, len(body), zlib.crc32(body)) + body
 
 
 def _parsed(address: str) -> tuple[str, str, int]:
@@ -214,17 +334,19 @@ def _parsed(address: str) -> tuple[str, str, int]:
     if kind in ("file", "unix") and place:
         return kind, place, 0
     host, _, port = place.rpartition(":")
-    if kind != "tcp" or not host or not port.isdecimal():
-        raise ValueError(f"{address!r} is none of file:PATH, unix:PATH, tcp:HOST:PORT")
+    if kind not in ("tcp", "tls") or not host or not port.isdecimal():
+        raise ValueError(f"{address!r} is none of file:PATH, unix:PATH, tcp:HOST:PORT, tls:HOST:PORT")
     return kind, host.strip("[]"), int(port)
 
 
-def framed(message: Mapping[str, Any]) -> bytes:
-    """A message as it is sent. Raises ValueError where it is too large."""
+def framed(message: Mapping[str, Any], key: bytes | None = None) -> bytes:
+    """A message as it is sent; ``key``: of the job. Raises ValueError where it is too large."""
     data = json.dumps(message, separators=(",", ":")).encode()
+    if key is not None:
+        data = signature(key, data) + data
     if len(data) > LARGEST:
         raise ValueError(f"a message of {len(data):,} bytes")
-    return HEAD.pack(MAGIC, len(data), zlib.crc32(data)) + data
+    return enveloped(data)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a checkpoint holds
@@ -261,15 +383,6 @@ def rng_states() -> dict[str, Any]:
         found["torch"] = torch.get_rng_state()
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             found["cuda"] = list(torch.cuda.get_rng_state_all())
-    return found
-
-
-def _floats(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(values)
-    if "learning_rates" in found:
-        found["learning_rates"] = [float(rate) for rate in found["learning_rates"]]
-    if "loss_scale" in found:
-        found["loss_scale"] = float(found["loss_scale"])
     return found
 
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.cli.checkpoint_listen import shared_key, side_key_option
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -57,6 +59,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
     type=click.Path(path_type=Path, dir_okay=False),
     help="Log of `checkpoint listen`; it may grow, or come yet.",
 )
+@side_key_option
 @click.option("--values", type=_FILE, help="In its place: one JSON object a step; it may grow.")
 @click.option(
     "--untold", is_flag=True, help="Apply also steps of which nobody told: what changed in silence is not seen."
@@ -77,6 +80,7 @@ def command(
     trial: Path | None,
     within: float,
     side: Path | None,
+    side_key_file: Path | None,
     values: Path | None,
     shards: int,
     interval: float,
@@ -125,7 +129,7 @@ def command(
     begun = read_anchor(anchor)
     settings = Settings(first_step, save_every, trust_order, 64, int(begun["step"]), untold)
     guards = guards_of(trial, within, begun, untold=untold)
-    told_by = words_of(side, values)
+    told_by = words_of(side, values, shared_key(side_key_file), expected.job)
     with Store(state, told) as store, Boards(boards, layout.groups, store.gradients) as open_boards:
         announced = told_by()
         checked = Assembly(told.layout, told.average, trust_assumed=trust_order)
@@ -139,13 +143,13 @@ def command(
         _run(follower, _Say(as_json), interval, until, told_by)
 
 
-def words_of(side: Path | None, values: Path | None) -> "Words":
+def words_of(side: Path | None, values: Path | None, shared: bytes | None = None, job: str = "") -> "Words":
     """What reads the words of the trainer, of all steps up to now."""
     from flowcheck_net.checkpoint.replay import read_values
     from flowcheck_net.checkpoint.side import SideTail
 
     if side is not None:
-        return SideTail(side).values
+        return SideTail(side, shared, job).values
     return (lambda: read_values(values)) if values is not None else dict
 
 

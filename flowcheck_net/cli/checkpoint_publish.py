@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowcheck_net.cli.checkpoint_inventory import source_option
+from flowcheck_net.cli.checkpoint_listen import shared_key, side_key_option
 
 if TYPE_CHECKING:
     from flowcheck_net.checkpoint.drift import Drift
@@ -49,6 +50,7 @@ def key_of(path: Path | None) -> "Key | None":
     help="Largest relative difference of a tensor in the trial; 0: bit by bit.",
 )
 @click.option("--side", type=_FILE, help="Log of the side channel.")
+@side_key_option
 @source_option
 @click.option(
     "--from-step", type=click.IntRange(1), help="Step that the first iteration completes. Default: the anchor's next."
@@ -70,6 +72,7 @@ def command(
     trial: Path | None,
     within: float,
     side: Path | None,
+    side_key_file: Path | None,
     sources: tuple[str, ...],
     from_step: int | None,
     shards: int,
@@ -122,7 +125,7 @@ def command(
     key, declared = key_of(key_file), declarations(sources)
     told = build_training(load_training(training))
     begun = anchors.read_anchor(anchor)
-    log = read_side(side) if side else SideLog()
+    log = read_side(side, shared_key(side_key_file)) if side else SideLog()
     guards = guards_of(trial, within, begun)
     drift, against = _aligned(store, begun, key, exact=exact)
     with ExitStack() as stack:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowcheck_net.cli.checkpoint_listen import shared_key, side_key_option
 from flowcheck_net.cli.checkpoint_publish import key_of, key_option
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ _STORE = click.Path(path_type=Path, file_okay=False, exists=True)
 @click.command("status")
 @click.argument("store", type=_STORE)
 @click.option("--side", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Log of the side channel.")
+@side_key_option
 @click.option("--interval", type=click.IntRange(1), help="Steps between checkpoints. Default: as the last two.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def status(store: Path, side: Path | None, interval: int | None, *, as_json: bool) -> None:
+def status(store: Path, side: Path | None, side_key_file: Path | None, interval: int | None, *, as_json: bool) -> None:
     """Show the trainer's step, the replica's and the stored one, and the reason for each difference.
 
     The trainer's step is known by the side channel, the replica's by the last `checkpoint publish` on this store. What
@@ -35,7 +37,7 @@ def status(store: Path, side: Path | None, interval: int | None, *, as_json: boo
     from flowcheck_net.checkpoint.lag import lag
     from flowcheck_net.cli.output import amount, emit_json
 
-    told, wrong = _standing(store, side, interval)
+    told, wrong = _standing(store, side, side_key_file, interval)
     found = lag(told)
     drift = last(store)
     steps = [each.step for each in stores.published(store)[0]]
@@ -61,7 +63,9 @@ def status(store: Path, side: Path | None, interval: int | None, *, as_json: boo
         click.echo(f"wrong      {text}")
 
 
-def _standing(store: Path, side: Path | None, interval: int | None) -> tuple["Standing", list[str]]:
+def _standing(
+    store: Path, side: Path | None, side_key_file: Path | None, interval: int | None
+) -> tuple["Standing", list[str]]:
     from flowcheck_net.checkpoint import access
     from flowcheck_net.checkpoint import store as stores
     from flowcheck_net.checkpoint.lag import Standing
@@ -86,7 +90,10 @@ def _standing(store: Path, side: Path | None, interval: int | None) -> tuple["St
             *(f"{each.path} is not as published" for each in there if whole is None or each.step > whole.step),
         ]
     told = interval or (there[-1].step - there[-2].step if len(there) > 1 else 1)
-    training = read_side(side).step if side else None
+    log = read_side(side, shared_key(side_key_file)) if side else None
+    training = log.step if log else None
+    if log is not None and log.unproven:
+        wrong = [*wrong, f"{side}: {len(log.unproven):,} messages are not signed with the job's key, and not used"]
     return Standing(training, replica, whole.step if whole else None, told, stopped, refused), wrong
 
 

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcheck_net.checkpoint import side_client
-from flowcheck_net.checkpoint.side import Cause, SideLog, TensorValue, decode, read_side, unframe
-from flowcheck_net.checkpoint.side_client import SideChannel, framed, plain, rng_states
-from flowcheck_net.checkpoint.side_server import Listener, ListenReport
+from flowcheck_net.checkpoint.side import Cause, SideLog, TensorValue, decode, read_side
+from flowcheck_net.checkpoint.side_client import ACK, SideChannel, framed, plain, rng_states
+from flowcheck_net.checkpoint.side_frame import unframe
+from flowcheck_net.checkpoint.side_server import Guard, Listener, ListenReport
 from flowcheck_net.errors import OutputError, RecordsCorrupt
 
 
@@ -44,7 +45,7 @@ def log(tmp_path: Path, *messages: dict[str, Any]) -> SideLog:
 @contextmanager
 def listening(address: str, path: Path) -> Iterator[tuple[Listener, ListenReport]]:
     ended = threading.Event()
-    with Listener(address, path) as listener:
+    with Listener(address, path, Guard(plain_text=True)) as listener:
         thread = threading.Thread(target=listener.run, args=(ended.is_set, 0.01))
         thread.start()
         try:
@@ -81,7 +82,7 @@ def test_values_come_back_as_they_were(tmp_path: Path) -> None:
 def test_many_ranks_send_to_one_log(tmp_path: Path, kind: str) -> None:
     address = f"unix:{tmp_path / 's'}" if kind == "unix" else "tcp:127.0.0.1:0"
     with listening(address, tmp_path / "log") as (listener, report):
-        sides = [SideChannel(listener.address, rank=rank, run="r") for rank in range(3)]
+        sides = [SideChannel(listener.address, rank=rank, run="r", plain_text=True) for rank in range(3)]
         for step in range(1, 21):
             for rank, side in enumerate(sides):
                 assert side.step(step, fields={f"rng.rank{rank}": bytes([step, rank])})
@@ -245,8 +246,13 @@ def test_a_listener_keeps_whole_messages_only(tmp_path: Path) -> None:
             for at in range(0, len(data), 7):
                 out.sendall(data[at : at + 7])
             out.sendall(framed(WORDS[2])[:-3])
-            until(lambda: report.messages == 2)
+            out.settimeout(60)
+            back = b""
+            while len(back) < 16:
+                back += out.recv(16 - len(back))
+            assert back == ACK.pack(1) + ACK.pack(2)  # each once it is on the disk
         until(lambda: report.cut == 1)
+    assert report.messages == 2
     assert [m.step for m in read_side(tmp_path / "log").messages] == [1, 2]
     assert report.damaged >= 1
     assert (tmp_path / "log").read_bytes() == framed(WORDS[0]) + framed(WORDS[1])
@@ -296,4 +302,4 @@ def test_the_command_listens_until_it_is_told_to_end(tmp_path: Path) -> None:
         finally:
             program.terminate()
         told = json.loads(program.communicate()[0])
-    assert told == {"connections": 1, "cut": 0, "damaged": 0, "messages": 1}
+    assert told == {"connections": 1, "cut": 0, "damaged": 0, "messages": 1, "refused": {}, "repeated": 0}
