@@ -10,7 +10,8 @@ The form is one ``torch.save`` file with plain tensors and numbers, read without
      "schedule_steps": 200}                    times that the scheduler was stepped; left out: as many as steps
 """
 
-import pickle
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,12 +38,27 @@ def read_anchor(path: Path) -> Anchor:
 
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # what PyTorch's reader meets in damaged bytes, it raises as it comes
         raise RecordsCorrupt(f"{path} cannot be read as a checkpoint: {error}") from error
+    _refuse_changed(path)
     missing = [key for key in ("step", "model", "optimizer") if not isinstance(found, dict) or key not in found]
     if missing:
         raise RecordsCorrupt(f"{path} is no anchor: it has no {missing[0]!r}", hint="docs/checkpoint.md shows the form")
     return dict(found)
+
+
+def _refuse_changed(path: Path) -> None:
+    """PyTorch writes checksums, and does not look at them when it reads: a bit that changed would be taken for true."""
+    if not zipfile.is_zipfile(path):  # the old form has none
+        return
+    try:
+        with zipfile.ZipFile(path) as file:
+            bad = file.testzip()
+    except (OSError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise RecordsCorrupt(f"{path} cannot be read as a checkpoint: {error}") from error
+    if bad is not None:
+        hint = "take another; or is torch.serialization.set_crc32_options(False) in the training script?"
+        raise RecordsCorrupt(f"{path} was changed or damaged: the checksum of {bad} is another", hint=hint)
 
 
 def write_anchor(path: Path, anchor: Anchor) -> None:

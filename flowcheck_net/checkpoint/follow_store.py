@@ -117,11 +117,6 @@ class Store:
             hint = "begin anew from a regular checkpoint, with another --state"
             raise OutputError(f"{self.directory} is the state of something else: {reason}", hint=hint)
 
-    def _fulls(self) -> list[tuple[int, Path]]:
-        """Full states, the newest first."""
-        paths = self.directory.glob("step-*.pt")
-        return sorted(((int(path.stem.removeprefix("step-")), path) for path in paths), reverse=True)
-
     def open(
         self,
         anchor: Path,
@@ -152,7 +147,7 @@ class Store:
         states = anchors.begin(places, self.training.layout, self.training.optimizer, begun)
         self.replay = Guarded(Replay(self.training.optimizer, states), self.training, guards)
         self.replay.trial = self._tried
-        if not self._fulls():
+        if not fulls(self.directory):
             self.save()
         redone = 0
         while iteration_directory(self.gradients, self.replay.step + 1 - first_step, complete=True).is_dir():
@@ -202,15 +197,10 @@ class Store:
         return None
 
     def _newest(self, anchor: Path) -> tuple[int, Mapping[str, Any]]:
-        fulls = self._fulls()
-        for number, (step, path) in enumerate(fulls, 1):
-            try:
-                return step, anchors.read_anchor(path)
-            except RecordsCorrupt:
-                if number == len(fulls):
-                    raise
-        begun = anchors.read_anchor(anchor)
-        return int(begun["step"]), begun
+        found = newest_full(self.directory)
+        if found is None:
+            found = anchors.read_anchor(anchor)
+        return int(found["step"]), found
 
     def save(self) -> int:
         """Write the full state, drop what is older than the one before; its step.
@@ -229,19 +219,19 @@ class Store:
                 os.fsync(file.fileno())
             new.replace(path)
             settle(self.directory)
-        for _, old in self._fulls()[_KEPT:]:
+        for _, old in fulls(self.directory)[_KEPT:]:
             old.unlink()
         return step
 
     @property
     def full_step(self) -> int:
         """Of the newest full state."""
-        return max((step for step, _ in self._fulls()), default=0)
+        return max((step for step, _ in fulls(self.directory)), default=0)
 
     def withdraw(self, step: int, first_step: int) -> None:
         """Nothing from this step on may be gone on with. The next opening begins at what is left, or the anchor."""
         self._withdrawn = True
-        for found, path in self._fulls():
+        for found, path in fulls(self.directory):
             if found >= step:
                 path.unlink()
         for path in self.gradients.glob("iteration-*"):
@@ -250,10 +240,28 @@ class Store:
 
     def prune(self, first_step: int) -> None:
         """Drop gradients that no full state needs."""
-        oldest = min((step for step, _ in self._fulls()), default=0)
+        oldest = min((step for step, _ in fulls(self.directory)), default=0)
         for path in self.gradients.glob("iteration-*"):
             if _number(path) + first_step <= oldest:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def fulls(directory: Path) -> list[tuple[int, Path]]:
+    """Step and file of all full states of a ``--state`` directory, the newest first."""
+    paths = directory.glob("step-*.pt")
+    return sorted(((int(path.stem.removeprefix("step-")), path) for path in paths), reverse=True)
+
+
+def newest_full(directory: Path) -> anchors.Anchor | None:
+    """The newest full state that can be read; None: there is none. Raises RecordsCorrupt where none can."""
+    found = fulls(directory)
+    for number, (_, path) in enumerate(found, 1):
+        try:
+            return anchors.read_anchor(path)
+        except RecordsCorrupt:
+            if number == len(found):
+                raise
+    return None
 
 
 def _number(path: Path) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from flowcheck_net.checkpoint.anchor import Anchor
     from flowcheck_net.checkpoint.replay import ReplayReport
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -17,7 +18,12 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - memory that is a file, which is what 
 @click.command("replay")
 @click.argument("gradients", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--training", required=True, type=_FILE, help="Parameters, buckets and optimizer (training.yaml).")
-@click.option("--anchor", required=True, type=_FILE, help="The regular checkpoint to begin from.")
+@click.option("--anchor", type=_FILE, help="The regular checkpoint to begin from.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Begin from the newest full state of `checkpoint follow --state` instead.",
+)
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The new one.")
 @click.option(
     "--from-step", type=click.IntRange(1), help="Step that the first iteration completes. Default: the anchor's next."
@@ -32,7 +38,8 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - memory that is a file, which is what 
 def command(
     gradients: tuple[Path, ...],
     training: Path,
-    anchor: Path,
+    anchor: Path | None,
+    state: Path | None,
     output: Path,
     from_step: int | None,
     values: Path | None,
@@ -52,8 +59,11 @@ def command(
     Examples:
       flowcheck-net replay mirror.pcapng --plan plan.json --payload laid
       flowcheck-net checkpoint replay laid --training training.yaml --anchor step-0.pt -o step-200.pt
+      flowcheck-net checkpoint replay later --training training.yaml --state /var/lib/replica --from-step 181 -o new.pt
       flowcheck-net checkpoint replay first rest --first-iteration --training training.yaml --anchor step-0.pt -o new.pt
     """  # noqa: D301 - click wants the real backspace character
+    if (anchor is None) == (state is None):
+        raise click.UsageError("say where to begin: --anchor CHECKPOINT, or --state DIR of `checkpoint follow`")
     require_torch()
     from flowcheck_net.checkpoint import anchor as anchors
     from flowcheck_net.checkpoint.assemble import Assembly
@@ -63,9 +73,11 @@ def command(
     from flowcheck_net.cli.guard import spare_inputs
     from flowcheck_net.spec.check_training import load_training
 
-    spare_inputs(output, "-o", training, anchor)
+    spare_inputs(
+        output, "-o", training, *((anchor,) if anchor is not None else state.glob("step-*.pt") if state else ())
+    )
     told = build_training(load_training(training))
-    begun = anchors.read_anchor(anchor)
+    begun = _begin_from(anchor, state)
     iterations = iterations_of(gradients)
     announced = read_values(values) if values else None
     with ExitStack() as stack:
@@ -84,6 +96,20 @@ def command(
     _show(report, output, as_json=as_json)
     if report.refused is not None:
         raise report.refused
+
+
+def _begin_from(anchor: Path | None, state: Path | None) -> "Anchor":
+    """The checkpoint, or the newest full state. Raises RecordsCorrupt."""
+    from flowcheck_net.checkpoint.anchor import read_anchor
+    from flowcheck_net.checkpoint.follow_store import newest_full
+    from flowcheck_net.errors import RecordsCorrupt
+
+    if anchor is not None:
+        return read_anchor(anchor)
+    found = newest_full(state) if state is not None else None
+    if found is None:
+        raise RecordsCorrupt(f"{state} holds no full state (step-N.pt)", hint="`checkpoint follow --state` writes them")
+    return found
 
 
 def require_torch() -> None:

@@ -91,14 +91,15 @@ def laid(place: Path, here: Path, iterations: range, order: Any, faults: tuple[s
     return here / "laid"
 
 
-def command(here: Path, place: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
-    """``flowcheck-net checkpoint replay`` from the trainer's first checkpoint."""
+def command(here: Path, place: Path, *arguments: str, code: int = 0, state: Path | None = None) -> dict[str, Any]:
+    """``flowcheck-net checkpoint replay`` from the trainer's first checkpoint, or from a follower's state."""
     words = ["checkpoint", "replay", *arguments, "--training", str(place / "training.yaml"), "--json"]
-    words += ["--anchor", str(place / "step-0.pt"), "-o", str(here / "replayed.pt")]
+    words += ["--state", str(state)] if state else ["--anchor", str(place / "step-0.pt")]
+    words += ["-o", str(here / "replayed.pt")]
     done = CliRunner().invoke(cli, words)
     raised = done.exception
-    assert (raised.exit_code if isinstance(raised, FlowcheckError) else done.exit_code) == code, done.output
-    told: dict[str, Any] = json.loads(done.stdout)
+    assert (raised.exit_code if isinstance(raised, FlowcheckError) else done.exit_code) == code, (done.output, raised)
+    told: dict[str, Any] = json.loads(done.stdout or "{}")
     return told
 
 
@@ -139,6 +140,19 @@ def test_a_step_that_is_not_whole_is_not_applied_and_a_checkpoint_is_asked_for(t
     for iteration in range(6):
         replay.advance(world.direct(place, words, iteration))
     check_equal(anchor.snapshot([replay.shards[0].state], words, spec), world.read(tmp_path / "replayed.pt"))
+    # the newest full state of a follower that can be read is as good a beginning
+    state = tmp_path / "state"
+    state.mkdir()
+    (tmp_path / "replayed.pt").rename(state / "step-000000006.pt")
+    (state / "step-000000007.pt").write_bytes(b"torn")
+    again = laid(place, tmp_path / "again", range(6, 8), words.steady[0])
+    told = command(tmp_path, place, str(again), state=state)
+    assert (told["begun_at"], told["step"]) == (6, 8)
+    for iteration in range(6, 8):
+        replay.advance(world.direct(place, words, iteration))
+    check_equal(anchor.snapshot([replay.shards[0].state], words, spec), world.read(tmp_path / "replayed.pt"))
+    (state / "step-000000006.pt").unlink()
+    command(tmp_path, place, str(again), code=9, state=state)
 
 
 def test_the_first_iteration_has_other_buckets_and_is_refused_as_a_later_one(trained: Path, tmp_path: Path) -> None:

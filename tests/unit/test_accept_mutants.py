@@ -128,7 +128,8 @@ def test_a_step_without_side_values_is_applied(acceptance: run.Acceptance, monke
     once = [Experiment(0, 1, NESTEROV, Kind.OPTIMIZER, change=(3, Change.RATE_ONCE), announced=False)]
     check_right(tried(acceptance, once))
     monkeypatch.setattr(guarded, "told", lambda _: True)
-    assert [each.wrong for each in tried(acceptance, once) if each.wrong] == []  # publishing asks once more
+    (outcome,) = tried(acceptance, once)
+    assert outcome.published == (2,)  # publishing asks once more
     monkeypatch.setattr(gate, "told", lambda _: True)
     check_found(tried(acceptance, once), "is not the trainer's")
 
@@ -236,6 +237,19 @@ def test_a_node_that_never_publishes_is_not_right(acceptance: run.Acceptance, mo
     outcomes = tried(acceptance, [Experiment(0, 1, NESTEROV, Kind.NONE)])
     check_found(outcomes, "no reason why step 2 is not published")
     check_found(outcomes, "nothing stood against it")
+
+
+def test_a_node_that_gives_up_at_the_first_fault_is_not_right(
+    acceptance: run.Acceptance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = tuple(f"loss:hop=dp0/0/{hop},iteration=0,packet=5-41" for hop in (0, 1, 3))
+    short = [Experiment(0, 1, NESTEROV, kind, mirror=lost) for kind in (Kind.LOSS, Kind.SWITCH)]
+    short += [Experiment(2, 1, ADAMW, Kind.SIDE, silence=(1, Silence.OMITS))]
+    short += [Experiment(3, 1, NESTEROV, Kind.OPTIMIZER, change=(2, Change.RATE))]
+    check_right(tried(acceptance, short))
+    monkeypatch.setattr(node.Life, "_realign", lambda *_: False)
+    outcomes = tried(acceptance, short)
+    assert [any("nothing stood against it" in each for each in outcome.wrong) for outcome in outcomes] == [True] * 4
 
 
 @pytest.mark.parametrize("how", list(Silence))

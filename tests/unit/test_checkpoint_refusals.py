@@ -1,6 +1,8 @@
 """What stops a replica, and that it then keeps its state."""
 
 import json
+import random
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -271,3 +273,35 @@ def test_a_file_that_would_run_code_is_no_anchor(tmp_path):
     torch.save({"step": 1}, tmp_path / "y.pt")
     with pytest.raises(RecordsCorrupt, match="no 'model'"):
         anchor.read_anchor(tmp_path / "y.pt")
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_damaged_anchor_is_refused_whatever_is_damaged(tmp_path: Path, old: bool) -> None:
+    """PyTorch's reader raises IndexError, KeyError, struct.error, AssertionError and more where bytes are wrong."""
+    path = tmp_path / "a.pt"
+    held = {"step": 1, "model": {"a": torch.ones(3)}, "optimizer": {"state": {}, "param_groups": [{"lr": 0.1}]}}
+    torch.save(held, path, _use_new_zipfile_serialization=not old)
+    data = path.read_bytes()
+    own = random.Random(1)
+    refused = 0
+    for _ in range(150):
+        bad = bytearray(data)
+        bad[own.randrange(len(data))] ^= 1 << own.randrange(8)
+        for each in (bytes(bad), data[: own.randrange(len(data))], own.randbytes(own.randrange(40))):
+            path.write_bytes(each)
+            with suppress(RecordsCorrupt):
+                anchor.read_anchor(path)
+                continue
+            refused += 1
+    assert refused > 300
+
+
+def test_a_bit_that_changed_in_a_tensor_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    anchor.write_anchor(path, {"step": 1, "model": {"a": torch.ones(3000)}, "optimizer": {}})
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\0\0\x80\x3f" * 20) + 400] ^= 1
+    path.write_bytes(data)
+    assert not torch.load(path, weights_only=True)["model"]["a"].eq(1).all()  # PyTorch does not notice
+    with pytest.raises(RecordsCorrupt, match=r"the checksum of .*data/0 is another"):
+        anchor.read_anchor(path)

@@ -1,6 +1,7 @@
 """Which faults an experiment has: drawn from its seed, so that one number makes it happen again."""
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -83,10 +84,24 @@ class Experiment:
     """Steps that the trainer takes to write the regular checkpoint that it is asked for."""
 
     @property
-    def harmless(self) -> bool:
-        """Must everything be published all the same?"""
-        spared = self.kind in (Kind.NONE, Kind.REORDER, Kind.RESTART)
-        return spared or (self.kind is Kind.LOSS and len(self.mirror) == 1)
+    def spoilt(self) -> range | None:
+        """Steps that may lack a checkpoint: from the first that is spoilt to the regular checkpoint that is asked for.
+
+        None: any may, since the fault is not of certain steps.
+        """
+        if self.kind in (Kind.NONE, Kind.REORDER, Kind.RESTART) or (self.kind is Kind.LOSS and len(self.mirror) == 1):
+            return range(0)
+        if self.kind is Kind.SIDE and self.silence and self.silence[1] is not Silence.ENDS:
+            steps = [self.silence[0]]
+        elif self.setting.schedule and self.change and self.change[1] is Change.RATE:
+            return None  # another rate under a schedule: no description gives it
+        elif self.kind is Kind.OPTIMIZER and self.change:
+            steps = [self.change[0]]
+        elif self.kind in (Kind.LOSS, Kind.RETRANSMIT, Kind.SWITCH):
+            steps = [int(each) + 1 for fault in self.mirror for each in re.findall(r"iteration=(\d+)", fault)]
+        else:
+            return None
+        return range(min(steps), max(steps) + self.delay + 1)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -33,8 +33,10 @@ def judge(experiment: Experiment, course: Course, task: Task, lives: int, go_on:
     why = _reasons(said, task.steps) | damaged
     unpublished = {step: why.get(step, "") for step in due if step not in offered}
     wrong += [f"no reason why step {step} is not published" for step, reason in unpublished.items() if not reason]
-    if experiment.harmless and unpublished:
-        wrong.append(f"steps {sorted(unpublished)} are not published, and nothing stood against it")
+    spoilt = experiment.spoilt
+    spared = [] if spoilt is None else [step for step in unpublished if step not in spoilt]
+    if spared:
+        wrong.append(f"steps {spared} are not published, and nothing stood against it")
     replica = max((each["step"] for each in said if each["event"] in ("replica", "begun", "resumed")), default=0)
     return Outcome(
         experiment.number,
