@@ -66,12 +66,16 @@ def command(
     from flowcheck_net.cli.guardian import start_guardian
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.ids import SwitchName
+    from flowcheck_net.plan.stale import verify_tables
 
     if dry_run and resume:
         raise click.UsageError("--dry-run and --resume exclude each other")
     if confirm_within is not None and (dry_run or resume):
         raise click.UsageError("--confirm-within is for a new change: a resumed run keeps the time it was begun with")
     plan, digest = read_plan_and_digest(plan_file)
+    if not resume:
+        # What was begun by older tables must still be brought to an end.
+        verify_tables(plan)
     teller = Teller(quiet=as_json)
     gone = frozenset(SwitchName(name) for name in forget)
     with Journal(state_dir / "journal.sqlite") as journal, shown_stages(quiet=as_json) as stage:

@@ -53,7 +53,7 @@ def command(
     from flowcheck_net.cli.apply_progress import shown_stages
     from flowcheck_net.cli.switches import default_state_dir
     from flowcheck_net.drivers.registry import open_driver
-    from flowcheck_net.importers.discover import JOB, answers_of, ask_all, survey_of, with_sessions
+    from flowcheck_net.importers.discover import JOB, answers_of, ask_all, survey_of, with_answers
     from flowcheck_net.importers.run import import_topology
     from flowcheck_net.spec.load import load_inventory
 
@@ -75,7 +75,7 @@ def command(
             emit_refusal(error)
             sys.exit(error.exit_code)
     facts = [{"name": a.device.name, "answered": not a.silent, **asdict(a.facts)} for a in answers]
-    finish(with_sessions(graph, answers), output, as_json=as_json, partial=partial, more={"asked": facts})
+    finish(with_answers(graph, answers), output, as_json=as_json, partial=partial, more={"asked": facts})
 
 
 for _decorator in reversed(ANSWERS):

@@ -67,7 +67,7 @@ def command(
       flowcheck-net plan DIR --from running.json -o next.json
       flowcheck-net plan DIR --without spine2 --survive 1
     """  # noqa: D301 - click wants the real backspace character
-    from flowcheck_net.plan.plan import verify_inputs
+    from flowcheck_net.plan.stale import verify_inputs
     from flowcheck_net.spec.load import load_specs
 
     specs = load_specs(*input_files(directory, topology, job, policy))

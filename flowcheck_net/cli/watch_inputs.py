@@ -8,7 +8,8 @@ from flowcheck_net.apply.journal import Journal
 from flowcheck_net.cli.plan import write_plan
 from flowcheck_net.errors import FlowcheckError
 from flowcheck_net.plan.make import make_plan
-from flowcheck_net.plan.plan import Plan, plan_to_json, verify_inputs
+from flowcheck_net.plan.plan import Plan, plan_to_json
+from flowcheck_net.plan.stale import verify_inputs
 from flowcheck_net.spec.load import load_specs, spec_paths
 
 NEXT = ".next.json"

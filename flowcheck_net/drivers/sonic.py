@@ -27,6 +27,7 @@ from flowcheck_net.ids import PortName, SessionName
 from flowcheck_net.intent import (
     Capabilities,
     Counters,
+    DeviceFacts,
     Direction,
     MirrorSession,
     MirrorSource,
@@ -139,7 +140,9 @@ class SonicDriver:
         heard = {key.partition(":")[2]: [neighbor_from(row)] for key, row in rows.items()}
         ports = snapshot.config.get("PORT", {})
         speeds = {PortName(p): int(row["speed"]) for p, row in ports.items() if row.get("speed", "").isdigit()}
-        return Surroundings(json.dumps(heard), speeds)
+        itself = snapshot.config.get("DEVICE_METADATA", {}).get("localhost", {})
+        facts = DeviceFacts(itself.get("hostname", ""), itself.get("hwsku", ""))
+        return Surroundings(json.dumps(heard), speeds, facts)
 
     def _able(self, snapshot: Snapshot) -> Capabilities:
         said = {

@@ -18,6 +18,7 @@ from flowcheck_net.importers.names import port_key
 from flowcheck_net.importers.options import Choice, Options
 from flowcheck_net.importers.run import Graph
 from flowcheck_net.intent import MirrorSession, SwitchAddress
+from flowcheck_net.model.asics import asic_of
 from flowcheck_net.spec.inventory import Inventory, InventoryDevice
 
 AT_ONCE = 16
@@ -90,14 +91,21 @@ def answers_of(inventory: Inventory, given: Options) -> Options:
     )
 
 
-def with_sessions(graph: Graph, answers: Sequence[Answer]) -> Graph:
-    """The topology with the mirror sessions of others that were found."""
-    sessions = {a.device.name: a.sessions for a in answers}
+def with_answers(graph: Graph, answers: Sequence[Answer]) -> Graph:
+    """The topology with what switches told beside their cables: mirror sessions of others, and their chip."""
+    told = {a.device.name: a for a in answers}
     document = dict(graph.imported.document)
     switches = document.get("switches")
     if isinstance(switches, list):  # else there is none, and the user is to fill it in
-        document["switches"] = [_with_foreign(s, sessions.get(s["name"], ())) for s in switches]
+        document["switches"] = [_with_answer(s, told[s["name"]]) if s["name"] in told else s for s in switches]
     return replace(graph, imported=replace(graph.imported, document=document))
+
+
+def _with_answer(switch: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    chip = asic_of(answer.facts.model) if answer.facts.model else ""
+    words = list(_with_foreign(switch, answer.sessions).items())
+    # Behind the platform, where one looks for it.
+    return dict([*words[:2], *([("asic", chip)] if chip else []), *words[2:]])
 
 
 def _told(device: InventoryDevice, opened: Callable[[SwitchAddress], Driver], tell: Stage) -> Answer:

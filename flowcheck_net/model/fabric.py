@@ -12,6 +12,7 @@ import networkx as nx
 from flowcheck_net.errors import PlanError
 from flowcheck_net.ids import Address, CapturePort, HostName, NicName, NodeName, PortName, SessionName, SwitchName
 from flowcheck_net.intent import Direction, MirrorSession, MirrorSource, SwitchAddress
+from flowcheck_net.model.platforms import on_asic
 from flowcheck_net.spec.base import split_end
 from flowcheck_net.spec.topology import ForeignSession, Limits, Topology
 
@@ -58,7 +59,8 @@ class Fabric:
 
     def __init__(self, topology: Topology) -> None:
         self._switches = {
-            SwitchName(s.name): SwitchAddress(SwitchName(s.name), s.platform, s.management) for s in topology.switches
+            SwitchName(s.name): SwitchAddress(SwitchName(s.name), on_asic(s.platform, s.asic), s.management)
+            for s in topology.switches
         }
         self._gbps = {_port(s.name, p.name): p.gbps for s in topology.switches for p in s.ports}
         self._shared = {_port(s.name, p.name) for s in topology.switches for p in s.ports if p.shared}

@@ -28,7 +28,7 @@ from flowcheck_net.ids import HostName, SwitchName
 from flowcheck_net.intent import Capabilities
 from flowcheck_net.model.fabric import Fabric
 from flowcheck_net.model.job import Job, Lane, Ring, Tree
-from flowcheck_net.model.platforms import capabilities, known_platforms, says_all, with_limits
+from flowcheck_net.model.platforms import capabilities, known_platforms, says_all, system_of, with_limits
 from flowcheck_net.model.routing import Site
 from flowcheck_net.plan.places import build_places, carried, session_rooms
 from flowcheck_net.plan.problem import Capture, Cut, Hop, PlanningProblem, RingNeed, SwitchLimits, Tap
@@ -73,7 +73,7 @@ def build_problem(fabric: Fabric, job: Job, policy: Policy) -> PlanningProblem:
 def _table(fabric: Fabric, name: SwitchName) -> Capabilities:
     """What the switch can mirror: its platform's table, overruled by what the site says of it."""
     platform, limits = fabric.address(name).platform, fabric.limits(name)
-    if platform not in known_platforms() and says_all(limits):
+    if system_of(platform) not in known_platforms() and says_all(limits):
         return with_limits(platform, None, limits)
     return with_limits(platform, capabilities(platform), limits)
 

@@ -8,6 +8,7 @@ from flowcheck_net.ids import CapturePort, HostName, NodeName, SwitchName
 from flowcheck_net.model.build import build_job
 from flowcheck_net.model.fabric import Fabric
 from flowcheck_net.model.job import Job
+from flowcheck_net.model.platforms import site_digests
 from flowcheck_net.plan.assemble import Assembled, assemble
 from flowcheck_net.plan.candidates import build_problem
 from flowcheck_net.plan.check import check
@@ -119,7 +120,9 @@ def _plan(specs: Specs, fabric: Fabric, job: Job, problem: PlanningProblem, solv
     parts = assemble(problem, solved.choice)
     touched = sorted({planned.switch for planned in parts.sessions})
     return Plan(
-        fingerprint=Fingerprint(*fingerprint(specs), field_digests(specs)),
+        fingerprint=Fingerprint(
+            *fingerprint(specs), field_digests(specs), site_digests(fabric.address(s).platform for s in fabric.switches)
+        ),
         job=job,
         switches=tuple(fabric.address(switch) for switch in touched),
         points=parts.points,

@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from flowcheck_net.errors import StalePlan
 from flowcheck_net.ids import CapturePort, Channel, GroupName, HostName, NodeName, PortName, SwitchName
@@ -15,9 +14,6 @@ from flowcheck_net.model.job import Job, RankPlace, TreeEdge
 from flowcheck_net.plan.codec import Codec, FormError, OtherFormError
 from flowcheck_net.plan.ranges import RULES, check_job, check_sessions
 from flowcheck_net.plan.windows import MessageWindow, before_first_loop, rules_by_point
-
-if TYPE_CHECKING:
-    from flowcheck_net.spec.load import Specs
 
 PLAN_VERSION = 1
 
@@ -155,6 +151,8 @@ class Fingerprint:
     policy: str
     fields: tuple[tuple[str, str], ...] = ()
     """(``file.field``, short digest) of each field, sorted: to say what changed."""
+    tables: tuple[tuple[str, str], ...] = ()
+    """(platform, SHA-256 of what it can mirror) of platforms whose table is the site's own, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,7 @@ class Plan:
 
 _ROWS: frozenset[type] = frozenset({RankPlace, TreeEdge, PlannedHop, RingCoverage})
 """Written as arrays in field order: there are thousands of them."""
-_LATER = frozenset({"MirrorSession.windows"})
+_LATER = frozenset({"MirrorSession.windows", "Fingerprint.tables"})
 """Plans that were made before it are still read, and plans without it are the same bytes as then."""
 
 
@@ -249,29 +247,6 @@ def _within_windows(plan: Plan, whole: Expectation) -> Expectation:
             loop = sum(m.packets for m in first)
             hops.append(replace(hop, window=HopWindow(window.period, window.low, window.high, start, loop, inside)))
     return replace(whole, hops=tuple(hops))
-
-
-def verify_inputs(plan: Plan, specs: "Specs") -> None:
-    """Prove that the plan was made from these very inputs.
-
-    Raises:
-        StalePlan: Names each of topology, job and policy that changed since, and the fields in them.
-    """
-    from flowcheck_net.spec.fields import changed_fields, field_digests  # pydantic and YAML only where they are needed
-    from flowcheck_net.spec.load import fingerprint
-
-    now = Fingerprint(*fingerprint(specs), field_digests(specs))
-    changed = [name for name in ("topology", "job", "policy") if getattr(now, name) != getattr(plan.fingerprint, name)]
-    if changed:
-        names = changed_fields(plan.fingerprint.fields, now.fields)
-        listed = ", ".join(names[:_FIELDS_SHOWN]) + (" and more" if len(names) > _FIELDS_SHOWN else "")
-        raise StalePlan(
-            f"changed since the plan was made: {', '.join(changed)}" + (f" ({listed})" if listed else ""),
-            hint="run `flowcheck-net plan` again",
-        )
-
-
-_FIELDS_SHOWN = 6
 
 
 _CURE = "plans are written by `flowcheck-net plan` and never edited; run it again"

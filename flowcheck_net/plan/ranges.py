@@ -74,6 +74,11 @@ def _is_capture(text: str) -> bool:
 
 
 _NAME = _text(NAME_PATTERN, NAME_LENGTH, "letters, digits, dot, underscore or dash")
+_PLATFORM = _text(
+    rf"{NAME_PATTERN.removesuffix('$')}(?:\+{NAME_PATTERN.removeprefix('^')[:-1]})?$",
+    2 * NAME_LENGTH + 1,
+    "a platform, or a platform and its chip with + between",
+)
 _PORT = _text(PORT_PATTERN, NAME_LENGTH, "letters, digits, dot, underscore, slash, colon or dash")
 _THREADS = f"a multiple of {THREAD_STEP} from {LEAST_THREADS} to {max(MAX_THREADS.values())}"
 _VERSIONS = ".".join(map(str, OLDEST_NCCL)) + " to " + ".".join(map(str, NEWEST_NCCL))
@@ -108,7 +113,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "Broadcast.size": _between(1, MOST_BROADCAST_BYTES),
         "Tree.members": _between(2, COUNT_END - 1),
         "Tree.hosts": _between(1, COUNT_END - 1),
-        "SwitchAddress.platform": _NAME,
+        "SwitchAddress.platform": _PLATFORM,
         "SwitchAddress.management": replace(
             _text(MANAGEMENT_PATTERN, MANAGEMENT_LENGTH, "kind:reference, without user and password"), secret=True
         ),

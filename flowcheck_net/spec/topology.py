@@ -95,6 +95,8 @@ class Switch(Spec):
     """Unique among all devices."""
     platform: Name
     """Name of a capability table, such as ``fake``."""
+    asic: Name | None = None
+    """Family of its chip, such as ``broadcom-tomahawk4``: its table speaks where the platform's is silent."""
     management: Management
     """``kind:reference``, how the driver finds the switch. A reference only: no user, no password."""
     failure_domains: tuple[Name, ...] = ()

@@ -13,7 +13,7 @@ import pytest
 from flowcheck_net.drivers.checks import limits_of
 from flowcheck_net.drivers.tc import TcDriver
 from flowcheck_net.drivers.tc_shell import LocalShell
-from flowcheck_net.importers.discover import JOB, answers_of, ask_all, survey_of, with_sessions
+from flowcheck_net.importers.discover import JOB, answers_of, ask_all, survey_of, with_answers
 from flowcheck_net.importers.options import Options
 from flowcheck_net.importers.run import import_topology
 from flowcheck_net.intent import SwitchAddress
@@ -88,7 +88,7 @@ def test_two_machines_that_hear_one_another_become_a_topology(sockets: dict[str,
         assert time.monotonic() < deadline, answers
         time.sleep(0.3)
     survey = survey_of(answers, tmp_path, Path("inventory.yaml"))
-    graph = with_sessions(import_topology(survey, answers_of(inventory, Options())), answers)
+    graph = with_answers(import_topology(survey, answers_of(inventory, Options())), answers)
     assert not graph.problems
     document = graph.imported.document
     assert document["links"] == [["leaf1:swp1", "host1:eth1"]] or [set(link) for link in document["links"]] == [

@@ -227,6 +227,11 @@ def test_three_apis_become_a_topology_that_loads(fabric: Fabric, tmp_path: Path)
         "leaf3:et-0/0/1": "100G",
         "leaf3:et-0/0/2": "100G",
     }
+    assert {s["name"]: s.get("asic") for s in document["switches"]} == {
+        "leaf1": "broadcom-tomahawk3",
+        "leaf2": None,
+        "leaf3": None,
+    }
     # What the getters gave is what was kept: napalm's words, not the command line's.
     assert sorted(p.name for p in keep.iterdir()) == ["leaf1.json", "leaf2.json", "leaf3.json"]
     foreign = {s["name"]: [f["name"] for f in s.get("foreign_sessions", ())] for s in document["switches"]}

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from flowcheck_net.errors import StalePlan
 from flowcheck_net.plan.make import make_plan
-from flowcheck_net.plan.plan import Plan, expectation, plan_from_json, plan_to_json, verify_inputs
+from flowcheck_net.plan.plan import Plan, expectation, plan_from_json, plan_to_json
+from flowcheck_net.plan.stale import verify_inputs
 from flowcheck_net.spec.load import Specs, load_specs, spec_paths
 from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs
 

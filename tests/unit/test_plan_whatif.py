@@ -12,8 +12,9 @@ from flowcheck_net.cli.plan_diff import command as diff_command
 from flowcheck_net.errors import Infeasible, PlanError, StalePlan
 from flowcheck_net.plan.compare import compare
 from flowcheck_net.plan.make import make_plan
-from flowcheck_net.plan.plan import Plan, plan_from_json, plan_to_json, verify_inputs
+from flowcheck_net.plan.plan import Plan, plan_from_json, plan_to_json
 from flowcheck_net.plan.reasons import why
+from flowcheck_net.plan.stale import verify_inputs
 from flowcheck_net.plan.whatif import surviving, without_devices, without_links
 from flowcheck_net.spec.load import Specs
 from tests.oracle.plan_specs import Raw, leaf_fabric, policy, ring_job, to_specs

@@ -1,5 +1,6 @@
 """The capability tables: every number has a source and says how sure it is; a site may overrule them."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,8 @@ TABLES = Path(__file__).resolve().parents[2] / "flowcheck_net" / "model" / "plat
 def test_every_number_has_a_source_and_says_how_sure(name: str) -> None:
     table = load_yaml(TABLES / f"{name}.yaml")["capabilities"]
     for field, entry in table.items():
-        assert set(entry) == {"value", "source", "sure"}, field
+        assert set(entry) == {"value", "source", "sure", "date"}, field
+        assert re.fullmatch(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]", entry["date"]), field
         assert entry["sure"] in CONFIDENCE, field
         assert len(entry["source"]) > 6, field
         assert entry["sure"] != "assumed" or "ssumed" in entry["source"] or "taken" in entry["source"], field

@@ -18,7 +18,11 @@ DIALECTS = {
 
 
 def dialect_of(platform: str) -> Dialect[Any]:
-    """The dialect for a platform such as ``eos`` or ``eos-7060``; raises KeyError with the names there are."""
+    """The dialect for a platform such as ``eos`` or ``eos-7060``; raises KeyError with the names there are.
+
+    The chip that may stand behind it (``eos+broadcom-tomahawk4``) does not matter.
+    """
+    platform = platform.partition("+")[0]
     fitting = [name for name in DIALECTS if platform == name or platform.startswith(f"{name}-")]
     name = max(fitting, key=len, default="")
     if not name:

@@ -1,7 +1,8 @@
 """What each platform can mirror: capability tables as data, every number with its source and how sure it is."""
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import lru_cache
@@ -10,14 +11,20 @@ from typing import Any
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.intent import Capabilities, Counted, Direction, SessionLimit
+from flowcheck_net.model.asics import asic
 from flowcheck_net.spec.load import load_yaml
 from flowcheck_net.spec.topology import Limits
 
 _TABLES = Path(__file__).parent
+_FIELDS = dataclass_fields(Capabilities)
 SITE_TABLES = "FLOWCHECK_PLATFORMS"
 """Environment: a folder with the site's own tables, which come before ours."""
 _NEEDED = ("max_sessions", "max_sources_per_session", "directions", "filters")
 """What a switch without a table must say for itself."""
+_ON = "+"
+"""Between a platform and the chip below it: ``sonic+nvidia-spectrum3``. No name of a user has it."""
+_COUNTS = ("max_sessions", "max_sources_per_session", "max_filter_entries")
+"""Where platform and chip both tell a number, the smaller one holds."""
 CONFIDENCE = ("measured", "code", "document", "second-hand", "assumed", "chosen")
 """``sure`` of a number: measured by us, read in source code, in the maker's document, told by others, assumed on
 the safe side because nothing was found, or chosen by us (a fake switch)."""
@@ -28,8 +35,21 @@ def known_platforms() -> tuple[str, ...]:
     return tuple(sorted(_tables(os.environ.get(SITE_TABLES, ""))))
 
 
+def on_asic(platform: str, chip: str | None) -> str:
+    """The platform on a chip, as one word that ``capabilities`` understands."""
+    return f"{platform}{_ON}{chip}" if chip else platform
+
+
+def system_of(platform: str) -> str:
+    """The platform without its chip: what decides how a switch is spoken to."""
+    return platform.partition(_ON)[0]
+
+
 def capabilities(platform: str) -> Capabilities:
-    """The table of ``platform``.
+    """The table of ``platform``, perhaps on a chip (``on_asic``).
+
+    The chip's table speaks where the platform's is silent, which is also where it only assumes; of two counts that are
+    both known the smaller one holds.
 
     Raises:
         PlanError: there is none; the known ones are listed, and what to write where none fits. Or the site's folder
@@ -38,8 +58,33 @@ def capabilities(platform: str) -> Capabilities:
     return _read(platform, os.environ.get(SITE_TABLES, ""))
 
 
+def site_digests(platforms: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """(platform, SHA-256 of what it can mirror) of those that the site's own tables have a say in, sorted.
+
+    Layout, comments and sources of a table do not count.
+    """
+    site = os.environ.get(SITE_TABLES, "")
+    if not site:
+        return ()
+    found = {}
+    for platform in set(platforms):
+        system, _, chip = platform.partition(_ON)
+        table = _tables(site).get(system)
+        if (table is not None and table.parent != _TABLES) or (Path(site) / "asics" / f"{chip}.yaml").is_file():
+            text = repr(sorted((f.name, _plain(getattr(_read(platform, site), f.name))) for f in _FIELDS))
+            found[platform] = hashlib.sha256(text.encode()).hexdigest()
+    return tuple(sorted(found.items()))
+
+
+def _plain(value: object) -> object:
+    return sorted(map(str, value)) if isinstance(value, frozenset) else value
+
+
 @lru_cache(maxsize=64)
 def _read(platform: str, site: str) -> Capabilities:
+    system, _, chip = platform.partition(_ON)
+    if chip:
+        return _with_chip(platform, _read(system, site), assumed_of(system, site), asic(chip, site).values)
     tables = _tables(site)
     if platform not in tables:
         block = "limits: {max_sessions: N, max_sources_per_session: N, directions: [rx, tx], filters: false}"
@@ -54,6 +99,27 @@ def _read(platform: str, site: str) -> Capabilities:
     return _of_site(platform, path)
 
 
+def assumed_of(platform: str, site: str = "") -> frozenset[str]:
+    """Fields that the platform's table does not tell, or only assumes."""
+    path = _tables(site)[platform]
+    table = load_yaml(path)
+    rows = table["capabilities"]
+    like = table.get("like")
+    rest = assumed_of(str(like)) if like is not None and path.parent != _TABLES else {f.name for f in _FIELDS}
+    known = {name for name, row in rows.items() if row["sure"] != "assumed"}
+    return frozenset((rest | {n for n, row in rows.items() if row["sure"] == "assumed"}) - known - {"platform"})
+
+
+def _with_chip(platform: str, table: Capabilities, silent: frozenset[str], chip: Mapping[str, Any]) -> Capabilities:
+    said = _typed(chip)
+    told = {name: value for name, value in said.items() if name in silent}
+    for name in _COUNTS:
+        now = getattr(table, name)
+        if name in said and name not in silent and now is not None:
+            told[name] = min(now, said[name])
+    return replace(table, platform=platform, **told)
+
+
 def _tables(site: str) -> dict[str, Path]:
     """Platform -> its table; those of the site come before ours."""
     found = {path.stem: path for path in _TABLES.glob("*.yaml")}
@@ -65,7 +131,7 @@ def _tables(site: str) -> dict[str, Path]:
 def _of_site(platform: str, path: Path) -> Capabilities:
     """A table of the site: ``like`` another one, with the numbers that are other ones here; each with its source."""
     table = load_yaml(path)
-    fields = {f.name for f in dataclass_fields(Capabilities)} - {"platform"}
+    fields = {f.name for f in _FIELDS} - {"platform"}
     entries = table.get("capabilities") if isinstance(table, dict) else None
     rows = entries if isinstance(entries, dict) else {}
     faults = [f"capabilities.{n} is not known" for n in rows if n not in fields]
@@ -84,7 +150,8 @@ def _of_site(platform: str, path: Path) -> Capabilities:
 
 
 def _is_entry(entry: object) -> bool:
-    return isinstance(entry, dict) and set(entry) == {"value", "source", "sure"} and entry["sure"] in CONFIDENCE
+    needed = {"value", "source", "sure"}
+    return isinstance(entry, dict) and set(entry) - {"date"} == needed and entry["sure"] in CONFIDENCE
 
 
 def with_limits(platform: str, table: Capabilities | None, limits: Limits) -> Capabilities:
