@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any
 
 from flowcheck_net.errors import RecordsCorrupt
@@ -17,7 +18,11 @@ _ROW = (
     *("first_time", "last_time", "first_psn", "opcode"),
 )
 """The fields of a message in the order of ``records_rows.ROW``."""
-_OPTIONAL = ("bytes", "expected_packets", "immediate", "ll_flag", "icrc_sum")
+_OPTIONAL = frozenset({"bytes", "expected_packets", "immediate", "ll_flag", "icrc_sum"})
+_MESSAGE = "{" + ",".join(f'"{name}":%s' for name in sorted(_ROW)) + "}"
+"""The canonical text of a message, for there may be millions of them."""
+_PLACES = tuple((_ROW.index(name), name in _OPTIONAL) for name in sorted(_ROW))
+_of_message = attrgetter(*_ROW)
 
 
 def _canonical(value: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -41,30 +46,28 @@ def records_to_json(records: Records) -> str:
         "sources": _canonical(records.sources),
         "warnings": _canonical(records.warnings),
         "captures": _canonical([asdict(capture) for capture in records.captures]),
-        "flows": _canonical([_flow(flow) for flow in records.flows]),
+        "flows": f"[{','.join(map(_flow, records.flows))}]",
     }
     return _joined({**texts, "digest": _canonical(_digest(_joined(texts)))})
 
 
-def _flow(flow: Flow) -> dict[str, Any]:
+def _flow(flow: Flow) -> str:
     plain: dict[str, Any] = {each.name: getattr(flow, each.name) for each in fields(flow)}
     plain["missing"] = [asdict(each) for each in flow.missing]
     plain["gaps"] = [asdict(each) for each in flow.gaps]
-    plain["messages"] = _messages(flow.messages)
-    return plain
+    texts = {name: _canonical(value) for name, value in plain.items() if name != "messages"}
+    return _joined({**texts, "messages": f"[{','.join(map(_message, _rows(flow.messages)))}]"})
 
 
-def _messages(messages: Iterable[Message]) -> list[dict[str, int | None]]:
-    if not isinstance(messages, MessageRows):
-        return [asdict(each) for each in messages]
-    found: list[dict[str, int | None]] = []
-    for row in messages.tuples():
-        plain: dict[str, int | None] = dict(zip(_ROW, row, strict=True))
-        for name in _OPTIONAL:
-            if plain[name] == -1:
-                plain[name] = None
-        found.append(plain)
-    return found
+def _rows(messages: Iterable[Message]) -> Iterator[Sequence[int | None]]:
+    """In the order of ``_ROW``; what is not known is None, or -1."""
+    return iter(messages.tuples()) if isinstance(messages, MessageRows) else map(_of_message, messages)
+
+
+def _message(row: Sequence[int | None]) -> str:
+    return _MESSAGE % tuple(
+        "null" if (value := row[place]) is None or (optional and value == -1) else value for place, optional in _PLACES
+    )
 
 
 def _decode(document: Any) -> Records:  # noqa: ANN401 - any JSON value
