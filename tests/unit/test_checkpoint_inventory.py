@@ -271,6 +271,7 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
         b"\x82\x01.",  # an extension
         b"\x80\x04Pnowhere\n.",
     ],
+    ids=["empty", "nothing on the stack", "memo", "cut off", "own key", "extension", "persistent"],
 )
 def test_damaged_pickles_are_refused(data: bytes) -> None:
     with pytest.raises(RecordsCorrupt, match="no readable pickle"):
