@@ -14,7 +14,7 @@ export ASAN_OPTIONS UBSAN_OPTIONS
 # meson and ninja are found by name
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup torch native demo lab test lint fmt type contracts test-py crash test-c fuzz fuzz-corpus bench p4 clean
+.PHONY: help setup torch native demo lab lab-replica test lint fmt type contracts test-py crash test-c fuzz fuzz-corpus bench p4 clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -39,6 +39,9 @@ lab: setup ## the second demo (root): the job on real Open vSwitch switches in n
 	@command -v ovs-vswitchd >/dev/null && command -v nft >/dev/null || { echo "make lab needs Open vSwitch and nftables:" \
 	    "apt-get install --no-install-recommends openvswitch-switch nftables iproute2 util-linux" >&2; exit 1; }
 	$(BIN)/flowcheck-net lab demo --output build/lab
+
+lab-replica: native torch ## a real training through the lab, 200 steps in fp32 and bf16: its replica, bit by bit (root; some minutes)
+	$(BIN)/flowcheck-net lab replica
 
 test: lint type contracts test-c fuzz-corpus test-py ## every gate and every test
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flowcheck_net.cli import lab_demo
+from flowcheck_net.cli import lab_demo, lab_replica
 from flowcheck_net.cli.audit import error_of, show_report
 from flowcheck_net.cli.lab_options import OUTPUT, RECEIVER, interruptible, is_live, make_folder
 from flowcheck_net.errors import CoverageGap
@@ -93,6 +93,16 @@ def up_command(directory: Path, name: str) -> None:
     type=click.FloatRange(0.01, 1000),
     help="So many times the job's iteration time: for a busy machine.",
 )
+@click.option(
+    "--gradients",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Reduced gradients that the job sends, DIR/iteration-000000/GROUP.gradient ... (docs/synth.md).",
+)
+@click.option(
+    "--payload",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Receivers place the payload into DIR/NODE, for `checkpoint follow --boards DIR/NODE`.",
+)
 @OUTPUT
 @RECEIVER
 @click.option("--json", "as_json", is_flag=True, help="Print the audit's report, and what the lab did, as JSON.")
@@ -102,6 +112,8 @@ def run_command(
     iterations: int,
     faults: tuple[str, ...],
     slower: float,
+    gradients: Path | None,
+    payload: Path | None,
     output: Path,
     receiver: str | None,
     *,
@@ -118,18 +130,23 @@ def run_command(
       flowcheck-net lab run topologies/lab-leaf-spine
       flowcheck-net lab run topologies/lab-leaf-spine --fault loss:rate=0.01
       flowcheck-net lab run topologies/lab-p4-window --slower 2 --json
+      flowcheck-net lab run topologies/lab-leaf-spine --payload /dev/shm/fc      (then: records and payload to follow)
+      flowcheck-net lab replica                        (a real training, its replica beside it, and a comparison)
       flowcheck-net lab up && flowcheck-net lab run --fault cut:capture=ckpt1:cap0,at=0.5; flowcheck-net lab down
     """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.output import emit_json
     from flowcheck_net.lab.faults import parse_faults
-    from flowcheck_net.lab.run import run
+    from flowcheck_net.lab.run import Payload, run
 
     make_folder(output)
     with interruptible(), _lab(directory, name) as lab:
         asked = parse_faults(faults, lab.drawn)
         tell: Callable[[str], None] = (lambda _: None) if as_json else click.echo
         live = is_live(receiver, tell)
-        report = run(lab, output.absolute(), iterations, asked, tell, live=live, slower=slower)
+        if payload is not None and not live:
+            raise click.UsageError("--payload needs the DPDK receiver: captures place nothing")
+        given = Payload(gradients, payload.absolute() if payload else None)
+        report = run(lab, output.absolute(), iterations, asked, tell, live=live, slower=slower, payload=given)
     if as_json:
         emit_json(_to_json(report, [fault.text for fault in asked], output))
     else:
@@ -231,3 +248,4 @@ def status_command(*, as_json: bool) -> None:
 
 
 command.add_command(lab_demo.command)
+command.add_command(lab_replica.command)

@@ -87,6 +87,7 @@ def run(
     live: bool = True,
     slower: float = 1.0,
     payload: Payload | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> LabReport:
     """Run the lab's job.
 
@@ -99,13 +100,15 @@ def run(
         live: receive with ``flowcheck-net receive``; else captures are taken, and replayed afterwards.
         slower: so many times the job's iteration time, for a machine that does not keep up.
         payload: what the job sends, and where the receivers place it.
+        ready: called when the receivers receive, before the hosts send.
 
     Raises:
         KeyboardInterrupt: the sending was interrupted.
         FlowcheckError: of whichever step fails.
     """
     try:
-        return _run(lab, output, iterations, faults, tell, live=live, slower=slower, payload=payload or Payload())
+        given = payload or Payload()
+        return _run(lab, output, iterations, faults, tell, live=live, slower=slower, payload=given, ready=ready)
     except OSError as error:
         raise OutputError(
             f"{error.filename or output}: {error.strerror or error}", hint="choose another place with -o"
@@ -122,6 +125,7 @@ def _run(
     live: bool,
     slower: float,
     payload: Payload,
+    ready: Callable[[], None],
 ) -> LabReport:
     specs = load_specs(*spec_paths(lab.specs))
     pace = {"iteration_time": specs.job.iteration_time * slower}
@@ -143,6 +147,7 @@ def _run(
         receivers = LiveReceivers(lab, output / "plan.json", captures, output, payload.boards)
     begin(receivers, lab.drawn.nodes)
     try:
+        ready()
         duration = iterations * specs.job.iteration_time
         programs = [each for name, each in lab.place.processes.items() if "/" in name]
         with Misfortune(lab, receivers, faults, duration) as misfortune, Starvation(programs) as starvation:

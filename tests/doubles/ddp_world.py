@@ -1,4 +1,4 @@
-"""What the real trainer of ``ddp_trainer`` left, as files and words for assembling and replaying."""
+"""What the real trainer of ``lab/gpt.py`` left, as files and words for assembling and replaying."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from flowcheck_net.checkpoint.layout import BucketOrder, Parameter, ParameterLay
 from flowcheck_net.ids import GroupName
 from flowcheck_net.model.job import Dtype
 
-TRAINER = Path(__file__).with_name("ddp_trainer.py")
+TRAINER = "flowcheck_net.lab.gpt"
 GROUP = GroupName("dp0")
 WORLD = 4
 CAP = int(0.004 * (1 << 20))
@@ -28,7 +28,7 @@ def train(place: Path, settings: Sequence[Mapping[str, Any]]) -> None:
     file = place / "settings.json"
     file.write_text(json.dumps(settings))
     (place / "meeting").unlink(missing_ok=True)
-    command = [sys.executable, str(TRAINER), str(WORLD), str(place), str(file)]
+    command = [sys.executable, "-m", TRAINER, str(WORLD), str(place), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 

@@ -1,6 +1,10 @@
 """The oracle is the trainer: its gradients through Open vSwitch and the DPDK receiver, and a replica beside them."""
 
+import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +20,11 @@ from tests.dpdk.receiving import needs_receiver  # noqa: E402
 from tests.netns.lab_replica import Trained, lab_for, run_followed, train  # noqa: E402
 from tests.oracle.test_replay_vs_trainer import check_equal  # noqa: E402
 
-pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped"), needs_receiver]
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing() or "not skipped"),
+    needs_receiver,
+    pytest.mark.alone,
+]
 SETTING = {"name": "fp32", "clip": 0.5}
 ANCHOR, STEPS = 10, 24
 """The first iterations tell the receiver what to place; the replica begins after them."""
@@ -81,3 +89,25 @@ def test_a_step_that_two_hops_lost_is_not_applied_and_the_reason_told(
     for iteration in range(ANCHOR, last):
         replay.advance(world.direct(trained.place, words, iteration))
     check_equal(anchor.snapshot([replay.shards[0].state], words, spec), world.read(newest(tmp_path / "run" / "state")))
+
+
+@pytest.mark.timeout(1200)
+def test_the_command_trains_follows_publishes_and_trains_on_bit_by_bit(tmp_path: Path) -> None:
+    """bf16 with an fp32 master; FLOWCHECK_REPLICA_STEPS=200 (make lab-replica has both types) is the whole way."""
+    steps = int(os.environ.get("FLOWCHECK_REPLICA_STEPS", "16"))
+    program = "import sys; from flowcheck_net.cli.main import run; sys.argv[0] = 'flowcheck-net'; run()"
+    words = ["lab", "replica", "--steps", str(steps), "--type", "bf16", "--slower", "4", "--json", "-o", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    if done.returncode and "too busy" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["bf16"]
+    assert told["identical"]
+    assert told["applied"] == list(range(ANCHOR + 1, steps + 1))
+    assert [each["only_replica"] for each in told["compared"].values()] == [[], [], []]
+    assert all(each["elements"] > 10_000 for each in told["compared"].values())
+    # the trainer's own files, by another comparison than the command's
+    trained = tmp_path / "training"
+    check_equal(world.read(newest(tmp_path / "bf16" / "state")), world.read(trained / "bf16" / f"step-{steps}.pt"))
+    after = f"step-{steps + 5}.pt"
+    check_equal(world.read(trained / "bf16-resumed" / after), world.read(trained / "bf16" / after))

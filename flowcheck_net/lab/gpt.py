@@ -1,6 +1,6 @@
 """A real trainer: a small GPT under DistributedDataParallel over gloo, a process for each rank. Run as a program.
 
-    python ddp_trainer.py WORLD PLACE SETTINGS.json
+    python -m flowcheck_net.lab.gpt WORLD PLACE SETTINGS.json
 
 Each setting of the list is one training. It writes into ``PLACE/NAME``: the buckets as they lie in memory after each
 backward pass (rank 0; DDP's own reducer, no communication hook), the order in which gradients became ready,
@@ -21,11 +21,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from flowcheck_net.checkpoint.describe import describe, watch
+from flowcheck_net.checkpoint.side_client import SideChannel
 
 VOCABULARY, CONTEXT, BATCH = 61, 16, 4
 
 
 class Block(nn.Module):  # type: ignore[misc]
+    """Attention and a perceptron, each behind a norm and beside a residual."""
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -33,7 +36,8 @@ class Block(nn.Module):  # type: ignore[misc]
         self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Any:  # noqa: ANN401 - tensors
+        """(batch, length, width) to the same."""
         batch, length, width = x.shape
         q, k, v = self.attend(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -42,6 +46,8 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 class Gpt(nn.Module):  # type: ignore[misc]
+    """A decoder with tied embeddings, small enough for switches in software."""
+
     def __init__(self, width: int = 16, blocks: int = 1) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(CONTEXT, width)
@@ -50,7 +56,8 @@ class Gpt(nn.Module):  # type: ignore[misc]
         self.head = nn.Linear(width, VOCABULARY, bias=False)
         self.head.weight = self.words.weight  # tied
 
-    def forward(self, tokens: Any) -> Any:
+    def forward(self, tokens: Any) -> Any:  # noqa: ANN401 - tensors
+        """Tokens (batch, length) to logits (batch, length, vocabulary)."""
         x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
         for block in self.blocks:
             x = block(x)
@@ -59,6 +66,8 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
 @dataclass
 class Setting:
+    """How to train."""
+
     name: str
     rule: str = "adamw"
     kernel: str = "for-loop"
@@ -78,7 +87,10 @@ class Setting:
 
 
 class Trainer:
+    """One rank of one training."""
+
     def __init__(self, setting: Setting, place: Path, rank: int) -> None:
+        """Model and optimizer by the setting, or as they stood in the checkpoint to resume from."""
         self.setting, self.rank = setting, rank
         self.place = place / setting.name
         torch.manual_seed(7)
@@ -99,7 +111,8 @@ class Trainer:
             parameter.register_post_accumulate_grad_hook(lambda _, name=name: self.ready.append(name))
         self.wrap()
 
-    def make_optimizer(self) -> Any:
+    def make_optimizer(self) -> Any:  # noqa: ANN401 - PyTorch's
+        """With weight decay for matrices only."""
         plain = [n for n in self.named if self.named[n].dim() < 2]
         groups = [
             {"params": [self.masters[n] for n in self.named if n not in plain], "weight_decay": 0.1},
@@ -113,7 +126,8 @@ class Trainer:
         rule = torch.optim.AdamW if self.setting.rule == "adamw" else torch.optim.Adam
         return rule(groups, lr=3e-3, betas=(0.9, 0.95), **kernel)
 
-    def make_scheduler(self) -> Any:
+    def make_scheduler(self) -> Any:  # noqa: ANN401 - PyTorch's
+        """Warm-up and cosine, where the setting has a schedule."""
         if not self.setting.schedule:
             return None
         warm = torch.optim.lr_scheduler.LinearLR(self.optimizer, start_factor=0.1, total_iters=20)
@@ -121,11 +135,14 @@ class Trainer:
         return torch.optim.lr_scheduler.SequentialLR(self.optimizer, [warm, rest], milestones=[20])
 
     def wrap(self) -> None:
+        """Give the model to DDP: its first iteration has other buckets."""
         cap = self.setting.cap_mb
         self.ddp = DistributedDataParallel(self.model, bucket_cap_mb=cap, gradient_as_bucket_view=True)
 
     def run(self) -> None:
+        """All steps, with checkpoints where the setting wants them."""
         self.place.mkdir(exist_ok=True)
+        self.side = SideChannel(f"file:{self.place / 'side.log'}", rank=self.rank) if self.rank == 0 else None
         if not self.setting.resume:
             self.save(0)
         while self.done < self.setting.steps:
@@ -138,8 +155,11 @@ class Trainer:
                 for parameter in self.named.values():
                     parameter.grad = None
                 self.wrap()
+        if self.side is not None and not self.side.close(60):
+            raise OSError(f"{self.place / 'side.log'} is not whole")
 
     def step(self) -> None:
+        """Forward, backward, reduce, update."""
         self.ready.clear()
         for parameter in self.named.values():
             if parameter.grad is not None:
@@ -159,6 +179,7 @@ class Trainer:
         self.done += 1
 
     def description(self) -> str:
+        """``training.yaml``."""
         setting = self.setting
         more: dict[str, Any] = {}
         if setting.clip is not None:
@@ -173,7 +194,8 @@ class Trainer:
         masters = self.masters if setting.master else None
         return describe(self.model, self.optimizer, self.watched, caps=caps, masters=masters, more=more)
 
-    def loss(self) -> Any:
+    def loss(self) -> Any:  # noqa: ANN401 - PyTorch's
+        """Of the rank's own part of this step's batch."""
         source = torch.Generator().manual_seed(1000 * self.done + self.rank)
         start = torch.randint(0, VOCABULARY, (BATCH, 1), generator=source)
         tokens = (start + 3 * torch.arange(CONTEXT + 1)) % VOCABULARY
@@ -182,6 +204,7 @@ class Trainer:
         return loss * float("inf") if self.done + 1 in self.setting.overflow_at else loss
 
     def update(self) -> None:
+        """The optimizer's part, from the reduced gradients on."""
         if self.setting.master:
             for name, parameter in self.named.items():
                 self.masters[name].grad = parameter.grad.float()
@@ -212,12 +235,14 @@ class Trainer:
         (directory / "buckets.json").write_text(json.dumps(told))
 
     def tell(self, rates: list[float]) -> None:
-        """With what the step was made, a line of ``--values``."""
-        if self.rank == 0:
+        """With what the step was made: to the side channel, and as a line of ``--values``."""
+        if self.side is not None:
+            self.side.step(self.done + 1, learning_rates=rates)
             with (self.place / "values.jsonl").open("a") as file:
                 file.write(json.dumps({"step": self.done + 1, "learning_rates": rates}) + "\n")
 
     def save(self, step: int) -> None:
+        """Write a regular checkpoint; rank 0 does."""
         if self.rank:
             return
         found: dict[str, Any] = {
@@ -233,6 +258,7 @@ class Trainer:
         torch.save(found, self.place / f"step-{step}.pt")
 
     def load(self, found: dict[str, Any]) -> None:
+        """Go on from a regular checkpoint."""
         self.done = found["step"]
         self.model.load_state_dict(found["model"])
         if self.setting.master:
@@ -247,6 +273,7 @@ class Trainer:
 
 
 def main() -> None:
+    """A process for each rank; ends with 1 where one of them failed."""
     world, place = int(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)
     ranks = [run_rank(rank, world, place) for rank in range(world)]
