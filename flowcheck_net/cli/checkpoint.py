@@ -43,6 +43,10 @@ class CheckpointGroup(LazyGroup):
             "flowcheck_net.cli.checkpoint_store:forecast",
             "Will the queue of steps stay bounded?",
         ),
+        "compare": (
+            "flowcheck_net.cli.checkpoint_compare:command",
+            "Ways to checkpoint, measured side by side.",
+        ),
         "listen": (
             "flowcheck_net.cli.checkpoint_listen:command",
             "Take what the trainer says of its steps.",

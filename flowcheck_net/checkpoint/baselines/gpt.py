@@ -1,0 +1,129 @@
+"""The trainer: a small GPT under DistributedDataParallel over gloo, with AdamW. One object in each rank's process."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from flowcheck_net.checkpoint.baselines.words import Setup
+from flowcheck_net.checkpoint.describe import describe, watch
+
+VOCABULARY, CONTEXT, BATCH, HEADS = 256, 32, 4, 4
+CAP_BYTES = 1 << 20
+"""Of DDP's buckets."""
+
+Flat = Mapping[str, Any]
+"""``param/NAME``, ``exp_avg/NAME``, ``exp_avg_sq/NAME``, ``step/NAME`` -> tensor: all that AdamW's next step needs."""
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    """Attention and a two-layer network, each behind a norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401 - tensors
+        """Shape (batch, length, width), as is the result."""
+        batch, length, width = x.shape
+        q, k, v = self.attend(self.norm1(x)).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.project(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):  # type: ignore[misc]
+    """A language model with a tied embedding."""
+
+    def __init__(self, width: int, blocks: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(CONTEXT, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, tokens: Any) -> Any:  # noqa: ANN401 - tensors
+        """Tokens (batch, length) -> logits (batch, length, vocabulary)."""
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class Trainer:
+    """One rank. The process group is there already."""
+
+    def __init__(self, setup: Setup, rank: int) -> None:
+        """Begin at step 0, from the seed."""
+        torch.manual_seed(setup.seed)
+        self.rank, self.done, self._seed = rank, 0, setup.seed
+        self.model = Gpt(setup.width, setup.blocks)
+        self.named: dict[str, Any] = dict(self.model.named_parameters())
+        self.optimizer = torch.optim.AdamW(self.named.values(), lr=1e-3, betas=(0.9, 0.95), fused=True)
+        self._ready = watch(self.model)
+        self._ddp = DistributedDataParallel(
+            self.model, bucket_cap_mb=CAP_BYTES / (1 << 20), gradient_as_bucket_view=True
+        )
+
+    def step(self) -> None:
+        """One step of training; the reduced gradients stay in DDP's buckets until the next."""
+        self.optimizer.zero_grad(set_to_none=False)
+        source = torch.Generator().manual_seed(self._seed + 1_000_003 * self.done + self.rank)
+        start = torch.randint(0, VOCABULARY, (BATCH, 1), generator=source)
+        tokens = (start + 3 * torch.arange(CONTEXT + 1)) % VOCABULARY
+        logits = self._ddp(tokens[:, :-1])
+        nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1)).backward()
+        self.optimizer.step()
+        self.done += 1
+
+    def flat(self) -> dict[str, Any]:
+        """The state; its tensors are the live ones."""
+        found: dict[str, Any] = {}
+        for name, parameter in self.named.items():
+            found[f"param/{name}"] = parameter.detach()
+            found |= {f"{kind}/{name}": tensor for kind, tensor in self.optimizer.state[parameter].items()}
+        return found
+
+    def anchor(self) -> dict[str, Any]:
+        """The state as a regular checkpoint (``checkpoint/anchor.py`` says the form)."""
+        return {"step": self.done, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def description(self) -> str:
+        """``training.yaml``, after at least two steps."""
+        return describe(self.model, self.optimizer, self._ready, caps=(CAP_BYTES,))
+
+    def buckets(self) -> dict[str, Any]:
+        """Parameter name -> the memory of the bucket in which DDP reduced its gradient, as bytes."""
+        return {
+            name: torch.empty(0, dtype=torch.uint8).set_(parameter.grad.untyped_storage()).numpy()
+            for name, parameter in self.named.items()
+        }
+
+
+def flat_of_anchor(anchor: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """A regular checkpoint in the flat form; ``names``: parameters in the optimizer's order."""
+    found: dict[str, Any] = {}
+    for number, name in enumerate(names):
+        found[f"param/{name}"] = anchor["model"][name]
+        found |= {f"{kind}/{name}": tensor for kind, tensor in anchor["optimizer"]["state"][number].items()}
+    return found
+
+
+def digest(step: int, flat: Flat) -> str:
+    """SHA-256 (hex) of a state: names, types, shapes and every byte."""
+    told = hashlib.sha256(f"{step}\n".encode())
+    for name, tensor in sorted(flat.items()):
+        told.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        told.update(raw(tensor))
+    return told.hexdigest()
+
+
+def raw(tensor: Any) -> memoryview:  # noqa: ANN401 - a tensor
+    """The bytes of its elements."""
+    return memoryview(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy())
