@@ -18,8 +18,13 @@ NOWHERE = PortName("(none)")
 SESSIONS, TABLES, RULES, TYPES = "MIRROR_SESSION", "ACL_TABLE", "ACL_RULE", "ACL_TABLE_TYPE"
 _WORDS = {frozenset({Direction.RX}): "RX", frozenset({Direction.TX}): "TX", frozenset(Direction): "BOTH"}
 _SIDES = {"RX": (Direction.RX,), "TX": (Direction.TX,), "BOTH": tuple(Direction)}
-_FAMILIES = {4: ("v4", "SRC_IP", "DST_IP", "IP_PROTOCOL"), 6: ("v6", "SRC_IPV6", "DST_IPV6", "NEXT_HEADER")}
-"""IP version -> ending of the table's name, and its words."""
+_FAMILIES = {4: ("v4", "SRC_IP", "DST_IP", {"IP_PROTOCOL": "17"}), 6: ("v6", "SRC_IPV6", "DST_IPV6", {})}
+"""IP version -> ending of the table's name, its words, and what says that it is UDP.
+
+sonic-acl.yang has no NEXT_HEADER (086b03bd of 2026-08-23): a patch with it is refused; and IP_PROTOCOL becomes it in
+tables of the built-in IPv6 types only (swss aclorch.cpp). So for IPv6 the port alone decides: TCP to port 4791 between
+the two addresses, for which nobody is registered, would be copied too.
+"""
 _PORT = "L4_DST_PORT"
 _ACTION = "MIRROR_INGRESS_ACTION"
 _TOP_PRIORITY = 9999
@@ -68,19 +73,19 @@ def rows_of(session: MirrorSession, origin: str) -> Rows:
 
 def _filter_rows(session: MirrorSession, ports: list[PortName]) -> Rows:
     rows: Rows = {}
-    for version, (ending, source, destination, protocol) in _FAMILIES.items():
+    for version, (ending, source, destination, udp) in _FAMILIES.items():
         pairs = [p for p in session.filters if (6 if ":" in p.source else 4) == version]
         if not pairs:
             continue
         name, bits = f"{session.name}-{ending}", 128 if version == 6 else 32
-        matches = ",".join((source, destination, protocol, _PORT))
+        matches = ",".join((source, destination, *udp, _PORT))
         actions, points = f"{_ACTION},COUNTER", "PORT,PORTCHANNEL"
         rows[TYPES, name] = {f"MATCHES{LISTED}": matches, f"ACTIONS{LISTED}": actions, f"BIND_POINTS{LISTED}": points}
         bound = {f"ports{LISTED}": ",".join(ports), "stage": "ingress"}
         rows[TABLES, name] = {"policy_desc": f"flowcheck-net {session.name}", "type": name, **bound}
         for number, pair in enumerate(pairs):
             ends = {source: f"{pair.source}/{bits}", destination: f"{pair.destination}/{bits}"}
-            what = {protocol: "17", _PORT: "4791", _ACTION: str(session.name)}
+            what = {**udp, _PORT: "4791", _ACTION: str(session.name)}
             rows[RULES, f"{name}|r{number}"] = {"PRIORITY": str(_TOP_PRIORITY - number), **ends, **what}
     return rows
 
@@ -168,14 +173,15 @@ def _refers(rule: Row, name: SessionName) -> bool:
 
 def _pair(rule: Row, name: SessionName) -> FlowFilter | None:
     """The address pair of a rule of ours; None: it is none."""
-    for _, source, destination, protocol in _FAMILIES.values():
+    for _, source, destination, udp in _FAMILIES.values():
         try:
             ends = [ipaddress.ip_interface(rule[w]) for w in (source, destination)]
         except (KeyError, ValueError):
             continue
         whole = all(e.network.num_addresses == 1 for e in ends)
-        wanted = {source, destination, protocol, _PORT, _ACTION, "PRIORITY"}
-        if whole and set(rule) == wanted and (rule[protocol], rule[_PORT], rule[_ACTION]) == ("17", "4791", name):
+        fixed = {**udp, _PORT: "4791", _ACTION: str(name)}
+        known = set(rule) == {source, destination, "PRIORITY", *fixed}
+        if whole and known and all(rule[word] == value for word, value in fixed.items()):
             return FlowFilter(*(Address(str(e.ip)) for e in ends))
     return None
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tests.doubles import sonic_acl
 from tests.doubles.redis_server import RedisServer
 from tests.doubles.sonic_yang import SAMPLES, complaint
 
@@ -154,8 +155,7 @@ class SonicSwitch:
             return _failed(f"can't remove a non-existent object {error}")
         if empty := [t for t, rows in after.items() if not rows]:
             return _failed(f"given patch is not valid because it will result in empty tables. Table: {empty[0]}")
-        sessions = {k: dict(v) for k, v in after.get("MIRROR_SESSION", {}).items()}
-        if text := complaint(sessions, after.get("PORT", {}), after.get("POLICER", {})):
+        if text := _invalid(after):
             return _failed(f"Given patch will produce invalid config. Error: {text}")
         for table in sorted({*before, *after}):
             old, new = before.get(table, {}), after.get(table, {})
@@ -233,6 +233,15 @@ class SonicSwitch:
             if side == "IN" and pair and port in bound.get("ports@", "").split(",") and _matches(row, pair):
                 which = (f"COUNTERS:{counter}", "SAI_ACL_COUNTER_ATTR_PACKETS", str(packets))
                 self.redis.call(COUNTERS, "HINCRBY", *which)
+
+
+def _invalid(config: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
+    """What the YANG modules say of mirror sessions, and of access lists that are not of the samples."""
+    sessions = {k: {f: str(v) for f, v in row.items()} for k, row in config.get("MIRROR_SESSION", {}).items()}
+    if text := complaint(sessions, config.get("PORT", {}), config.get("POLICER", {})):
+        return text
+    made = {t: {k: r for k, r in config.get(t, {}).items() if k.startswith("fcn-")} for t in sonic_acl.TABLES}
+    return sonic_acl.complaint(made, set(sessions), {*config.get("PORT", {}), *config.get("PORTCHANNEL", {})})
 
 
 def _matches(rule: Mapping[str, str], pair: tuple[str, str]) -> bool:

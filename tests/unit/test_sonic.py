@@ -10,7 +10,7 @@ import pytest
 from flowcheck_net.drivers.sonic_check import complaint_about
 from flowcheck_net.drivers.sonic_db import Snapshot, tables_from
 from flowcheck_net.drivers.sonic_patch import additions, removals
-from flowcheck_net.drivers.sonic_rows import find, rows_of
+from flowcheck_net.drivers.sonic_rows import Rows, find, rows_of
 from flowcheck_net.drivers.sonic_yang import RISKY, problems_of
 from flowcheck_net.errors import ConnectError, Rejected, StateUnknown
 from flowcheck_net.ids import PortName, SessionName
@@ -18,7 +18,7 @@ from flowcheck_net.intent import RemarkKind
 from tests.conformance import bench_sonic
 from tests.conformance.bench import Cannot, create, delete, session
 from tests.conformance.bench_sonic import SonicBench
-from tests.doubles import sonic_yang
+from tests.doubles import sonic_acl, sonic_yang
 from tests.doubles.sonic_switch import CONFIG, COUNTERS, STATE
 from tests.doubles.switches import session as named
 
@@ -103,6 +103,49 @@ WRITTEN = [
 ]
 
 
+def _as_json(rows: Rows) -> dict[str, dict[str, dict[str, object]]]:
+    """The rows as they stand in the patch."""
+    found: dict[str, dict[str, dict[str, object]]] = {}
+    for operation in additions(rows, Snapshot({t: {"x": {}} for t, _ in rows}, {}, {})):
+        _, table, key = str(operation["path"]).split("/")
+        found.setdefault(table, {})[key.replace("~1", "/")] = operation["value"]  # type: ignore[assignment]
+    return found
+
+
+def _channels(snapshot: Snapshot) -> set[str]:
+    return set(snapshot.config.get("PORTCHANNEL", {}))
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "row"),
+    [
+        ("ACL_RULE", "t|r0", {"PRIORITY": "1", "NEXT_HEADER": "17"}),
+        ("ACL_RULE", "t|r0", {"PRIORITY": "1", "IP_PROTOCOL": "0"}),
+        ("ACL_RULE", "t|r0", {"PRIORITY": "1000000"}),
+        ("ACL_RULE", "t|r0", {"SRC_IP": "10.0.0.1/32"}),
+        ("ACL_RULE", "t|r0", {"PRIORITY": "1", "SRC_IP": "10.0.0.1"}),
+        ("ACL_RULE", "t|r0", {"PRIORITY": "1", "SRC_IP": "10.0.0.1/32", "DST_IPV6": "::1/128"}),
+        ("ACL_RULE", "t|r0", {"PRIORITY": "1", "MIRROR_INGRESS_ACTION": "nobody"}),
+        ("ACL_RULE", "nowhere|r0", {"PRIORITY": "1"}),
+        ("ACL_TABLE", "t", {"type": "t", "stage": "sideways"}),
+        ("ACL_TABLE", "t", {"type": "nothing"}),
+        ("ACL_TABLE", "t", {"type": "t", "ports": ["Ethernet999"]}),
+        ("ACL_TABLE_TYPE", "t", {"MATCHES": [], "BIND_POINTS": ["PORT"]}),
+        ("ACL_TABLE_TYPE", "t", {"MATCHES": ["SRC_IP"], "BIND_POINTS": ["VLAN"]}),
+    ],
+)
+def test_the_double_refuses_acl_rows_that_the_published_module_refuses(table: str, key: str, row: dict[str, object]):
+    """Each of these was refused by sonic-acl.yang (086b03bd) in yangson as well, outside the project."""
+    config: dict[str, dict[str, dict[str, object]]] = {
+        "ACL_TABLE_TYPE": {"t": {"MATCHES": ["SRC_IP"], "BIND_POINTS": ["PORT"]}},
+        "ACL_TABLE": {"t": {"type": "t", "stage": "ingress", "ports": ["Ethernet0"]}},
+        "ACL_RULE": {"t|r0": {"PRIORITY": "1"}},
+    }
+    assert sonic_acl.complaint(config, {"s"}, {"Ethernet0"}) == ""
+    config[table] = {**config[table], key: row}
+    assert sonic_acl.complaint(config, {"s"}, {"Ethernet0"})
+
+
 @pytest.mark.parametrize("wanted", WRITTEN, ids=lambda s: s.name)
 def test_what_we_write_is_valid_read_back_and_taken_away_wholly(wanted):
     snapshot = sample_snapshot()
@@ -110,6 +153,7 @@ def test_what_we_write_is_valid_read_back_and_taken_away_wholly(wanted):
     sessions = {key: row for (table, key), row in rows.items() if table == "MIRROR_SESSION"}
     assert sonic_yang.complaint(sessions, snapshot.config["PORT"], {}) == ""
     assert not {field for row in sessions.values() for field in row} & set(RISKY)
+    assert sonic_acl.complaint(_as_json(rows), set(sessions), set(snapshot.config["PORT"]) | _channels(snapshot)) == ""
     config = {table: dict(keys) for table, keys in snapshot.config.items()}
     for (table, key), row in rows.items():
         config.setdefault(table, {})[key] = row
@@ -139,7 +183,6 @@ def test_the_rules_of_a_filter_word_for_word():
         "PRIORITY": "9999",
         "SRC_IPV6": "fd77::1/128",
         "DST_IPV6": "fd77::2/128",
-        "NEXT_HEADER": "17",
         "L4_DST_PORT": "4791",
         "MIRROR_INGRESS_ACTION": "fcn-gpt-4",
     }
