@@ -252,9 +252,14 @@ class Listener:
         connection.close()
 
 
+def _owner(connection: socket.socket) -> int:
+    """User of the process at the other end of a Unix socket, by the kernel."""
+    user: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+    return user
+
+
 def _refuse_other_user(connection: socket.socket) -> None:
-    """The kernel knows whose process it is."""
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    user = _owner(connection)
     if user not in (0, os.geteuid()):
         raise RefusedError(Refusal.USER, f"user {user}")
 

@@ -423,10 +423,9 @@ def test_who_may_not_be_there_is_not_let_in(tmp_path: Path, monkeypatch: pytest.
 def test_a_unix_socket_hears_its_own_user_and_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(f"unix:{tmp_path / 's'}", tmp_path / "log")
     with socket.socket(socket.AF_UNIX) as out:
-        monkeypatch.setattr(
-            "flowcheck_net.checkpoint.side_server.struct.unpack", lambda *_: (1, 4711, 1)
-        )  # the kernel's answer
         out.connect(str(tmp_path / "s"))
+        assert side_server._owner(out) == os.geteuid()  # both ends are ours
+        monkeypatch.setattr(side_server, "_owner", lambda _: 4711)
         with serving(listener) as report:
             out.settimeout(60)
             assert out.recv(1) == b""
