@@ -6,7 +6,7 @@ The form is one ``torch.save`` file with plain tensors and numbers, read without
      "model": {name: tensor},                  state dict of the model
      "optimizer": {"state": ..., "param_groups": ...},   ``optimizer.state_dict()``
      "master": {name: tensor},                 where the optimizer works on a master copy
-     "scaler": {...},                          ``GradScaler.state_dict()``, with loss scaling
+     "scaler": {...},                          ``state_dict()`` of GradScaler or DynamicGradScaler, with loss scaling
      "schedule_steps": 200}                    times that the scheduler was stepped; left out: as many as steps
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepRefused, Stop
-from flowcheck_net.checkpoint.hyper import Kernel, OptimizerSpec, ParameterGroup, Rule
+from flowcheck_net.checkpoint.hyper import Kernel, LossScaling, OptimizerSpec, ParameterGroup, Rule, Scaler
 from flowcheck_net.checkpoint.layout import Parameter, ParameterLayout
 from flowcheck_net.checkpoint.schedule import ANNOUNCED, CONSTANT, LearningRates
 from flowcheck_net.checkpoint.state import PARAM, STEP, ReplicaState, Standing, regions_of, torch_dtype
@@ -87,7 +87,7 @@ def begin(
     step = int(anchor["step"])
     standing = Standing(step, spec.digest, schedule_steps=int(anchor.get("schedule_steps", step)))
     if spec.scaling is not None:
-        standing = _scaled(standing, anchor)
+        standing = _scaled(standing, spec.scaling, anchor)
     _refuse_other_groups(spec, anchor, standing)
     states = []
     for directory, parameters in zip(directories, split(layout.parameters, len(directories)), strict=True):
@@ -138,14 +138,7 @@ def snapshot(states: Iterable[ReplicaState], layout: ParameterLayout, spec: Opti
     if spec.master is not None:
         found["master"] = params
     if spec.scaling is not None:
-        scaling = spec.scaling
-        found["scaler"] = {
-            "scale": standing.loss_scale,
-            "growth_factor": scaling.growth_factor,
-            "backoff_factor": scaling.backoff_factor,
-            "growth_interval": scaling.growth_interval,
-            "_growth_tracker": standing.growth_tracker,
-        }
+        found["scaler"] = _scaler(spec.scaling, standing)
     return found
 
 
@@ -166,11 +159,46 @@ def _torch_group(spec: OptimizerSpec, group: ParameterGroup, rate: float) -> dic
     return common | {"betas": group.betas, "eps": group.eps, "amsgrad": False}
 
 
-def _scaled(standing: Standing, anchor: Anchor) -> Standing:
+def _scaler(scaling: LossScaling, standing: Standing) -> dict[str, Any]:
+    """As the trainer's scaler gives its state."""
+    if scaling.rule is Scaler.MEGATRON:
+        import torch
+
+        return {
+            "scale": torch.tensor([standing.loss_scale]),
+            "growth_tracker": standing.growth_tracker,
+            "hysteresis_tracker": standing.hysteresis_left,
+        }
+    return {
+        "scale": standing.loss_scale,
+        "growth_factor": scaling.growth_factor,
+        "backoff_factor": scaling.backoff_factor,
+        "growth_interval": scaling.growth_interval,
+        "_growth_tracker": standing.growth_tracker,
+    }
+
+
+def _scaled(standing: Standing, scaling: LossScaling, anchor: Anchor) -> Standing:
+    """Raises RecordsCorrupt, StepRefused."""
     scaler = anchor.get("scaler")
-    if not scaler:
-        raise RecordsCorrupt("the anchor has no 'scaler', but the description has loss scaling")
-    return replace(standing, loss_scale=float(scaler["scale"]), growth_tracker=int(scaler["_growth_tracker"]))
+    megatron = scaling.rule is Scaler.MEGATRON
+    wanted = ("scale", "growth_tracker", "hysteresis_tracker") if megatron else ("scale", "_growth_tracker")
+    missing = [name for name in wanted if name not in (scaler or {})]
+    if not scaler or missing:
+        lacking = f"no {missing[0]!r} in its 'scaler'" if scaler else "no 'scaler'"
+        raise RecordsCorrupt(f"the anchor has {lacking}, but the description has loss scaling of {scaling.rule}")
+    for name in () if megatron else ("growth_factor", "backoff_factor", "growth_interval"):
+        if name in scaler and scaler[name] != getattr(scaling, name):
+            reason = (
+                f"{name} of the scaler is {scaler[name]} in the checkpoint, {getattr(scaling, name)} by the description"
+            )
+            raise _refused(standing, Stop.HYPER_CHANGED, reason)
+    return replace(
+        standing,
+        loss_scale=float(scaler["scale"]),
+        growth_tracker=int(scaler[wanted[1]]),
+        hysteresis_left=int(scaler["hysteresis_tracker"]) if megatron else 0,
+    )
 
 
 def _refuse_other_groups(spec: OptimizerSpec, anchor: Anchor, standing: Standing) -> None:

@@ -66,14 +66,28 @@ class Clip:
     max_norm: float
 
 
+class Scaler(StrEnum):
+    """Who scales the loss."""
+
+    TORCH = "torch"
+    """``torch.amp.GradScaler``."""
+    MEGATRON = "megatron"
+    """``DynamicGradScaler`` of Megatron-LM."""
+
+
 @dataclass(frozen=True, slots=True)
 class LossScaling:
-    """Dynamic loss scaling as ``torch.amp.GradScaler`` does it; equal factors of 1 make it static."""
+    """Dynamic loss scaling; equal factors of 1 make it static."""
 
     initial: float = 65536.0
     growth_factor: float = 2.0
     backoff_factor: float = 0.5
     growth_interval: int = 2000
+    rule: Scaler = Scaler.TORCH
+    hysteresis: int = 2
+    """Megatron: steps with inf or nan, since the scale last grew, from which on it is lowered."""
+    min_scale: float = 1.0
+    """Megatron: it is not lowered below."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,11 @@ _RULES: tuple[tuple[str, Origin, str], ...] = (
     (r"optimizer", Origin.SNAPSHOT, "empty: the optimizer is in files of its own"),
     (r"(?:.*\.)?single_partition_of_fp32_groups\..*", Origin.REPLAY, "a flat part of the master parameters"),
     (r"(?:.*\.)?fp32_from_fp16_params\..*", Origin.REPLAY, "master parameters"),
-    (r"(?:scaler|grad_scaler|loss_scaler)\.(?:scale|_growth_tracker)", Origin.REPLAY, "by the rule of loss scaling"),
+    (
+        r"(?:.*\.)?(?:scaler|grad_scaler|loss_scaler)\.(?:scale|_?growth_tracker|hysteresis_tracker)",
+        Origin.REPLAY,
+        "by the rule of loss scaling",
+    ),
     (r"(?:scaler|grad_scaler)\.(?:growth_factor|backoff_factor|growth_interval)", Origin.SNAPSHOT, _CONSTANT),
     (rf"(?:.*\.)?param_groups\.{_NUMBER}\.(?:lr|learning_rate|step)", Origin.SIDE, "it changes with the schedule"),
     (rf"(?:.*\.)?param_groups(?:\.{_NUMBER}\..*)?", Origin.SNAPSHOT, _CONSTANT),

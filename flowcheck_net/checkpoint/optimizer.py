@@ -77,6 +77,11 @@ class Replay:
             found = "inf or nan" if skipped else "no inf or nan"
             told = "skipped" if values.skipped else "made"
             raise self._refused(Stop.HYPER_CHANGED, f"the trainer {told} step {gradient.step:,}, we found {found}")
+        if skipped and any(shard.undefined_if_skipped for shard in self.shards):
+            reason = (
+                f"step {gradient.step:,} is skipped, and the fused SGD of PyTorch then begins with undefined momentum"
+            )
+            raise self._refused(Stop.OPTIMIZER_UNKNOWN, reason)
         norm = None
         if self._spec.clip is not None:
             missing = [name for name in self._order if name not in look.norms]

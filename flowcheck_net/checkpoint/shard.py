@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from flowcheck_net.checkpoint import arithmetic
 from flowcheck_net.checkpoint.gradient import AverageRule, StepGradient
-from flowcheck_net.checkpoint.hyper import Kernel, OptimizerSpec, ParameterGroup
+from flowcheck_net.checkpoint.hyper import Kernel, OptimizerSpec, ParameterGroup, Rule, Scaler
 from flowcheck_net.checkpoint.norm import coefficient
-from flowcheck_net.checkpoint.scale import after_step
+from flowcheck_net.checkpoint.scale import Scale, after_step
 from flowcheck_net.checkpoint.state import PARAM, STEP, ReplicaState, torch_dtype
 
 if TYPE_CHECKING:
@@ -47,8 +47,22 @@ class Shard:
             name: (number, group) for number, group in enumerate(spec.groups) for name in group.parameters
         }
         self.names = tuple(region.name for region in state.regions if region.kind == PARAM)
-        self._in_kernel = spec.kernel is Kernel.FUSED and spec.clip is None
-        """PyTorch lets the fused kernel divide by the loss scale, unless the gradients were unscaled for clipping."""
+        torch_scales = spec.scaling is not None and spec.scaling.rule is Scaler.TORCH
+        self._in_kernel = spec.kernel is Kernel.FUSED and spec.clip is None and torch_scales
+        """GradScaler lets the fused kernel divide by the loss scale, unless the gradients were unscaled for clipping;
+        Megatron multiplies by its inverse before the optimizer is called."""
+
+    @property
+    def undefined_if_skipped(self) -> bool:
+        """Does PyTorch leave momentum undefined if the next step is skipped?
+
+        Its fused SGD makes the buffers in the first step, of memory that nobody wrote, and the kernel that finds inf or
+        nan does not fill them: the trainer then goes on with whatever lay there (``_fused_sgd``, 2.3 to 2.13).
+        """
+        if not self._in_kernel or self._spec.rule is not Rule.SGD:
+            return False
+        new = (name for name in self.names if self._group[name][1].momentum)
+        return any(not bool(self.state.tensors[STEP, name]) for name in new)
 
     def look(self, gradient: StepGradient, scale: float | None) -> Look:
         """Read all gradients once, where clipping or loss scaling needs it. Changes nothing."""
@@ -75,9 +89,10 @@ class Shard:
             for name in self.names:
                 self._update(name, gradient, decision)
         standing = self.state.standing
-        scale, tracker = standing.loss_scale, standing.growth_tracker
-        if self._spec.scaling is not None and scale is not None:
-            scale, tracker = after_step(self._spec.scaling, scale, tracker, found_inf=decision.skipped)
+        if self._spec.scaling is not None and standing.loss_scale is not None:
+            now = Scale(standing.loss_scale, standing.growth_tracker, standing.hysteresis_left)
+            then = after_step(self._spec.scaling, now, found_inf=decision.skipped)
+            standing = replace(standing, loss_scale=then.value, growth_tracker=then.good, hysteresis_left=then.left)
         advances = self._spec.schedule.advances_when_skipped or not decision.skipped
         self.state.stand(
             replace(
@@ -85,8 +100,6 @@ class Shard:
                 step=decision.step,
                 applying=None,
                 schedule_steps=standing.schedule_steps + advances,
-                loss_scale=scale,
-                growth_tracker=tracker,
                 skipped=standing.skipped + decision.skipped,
             )
         )

@@ -62,7 +62,9 @@ class Standing:
     """Times that the learning-rate schedule was stepped."""
     loss_scale: float | None = None
     growth_tracker: int = 0
-    """Steps in a row without inf or nan, as ``torch.amp.GradScaler`` counts them."""
+    """Steps in a row without inf or nan, as the loss scaler counts them."""
+    hysteresis_left: int = 0
+    """Steps with inf or nan until Megatron's scale is lowered; it goes on below zero."""
     skipped: int = 0
     """Steps that loss scaling skipped, since the anchor."""
 

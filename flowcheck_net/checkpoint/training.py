@@ -5,11 +5,20 @@ from dataclasses import dataclass
 
 from flowcheck_net.checkpoint.buckets import Piece, bucket_order, ddp_buckets, ddp_first, ddp_unused, megatron_buckets
 from flowcheck_net.checkpoint.gradient import Average, AverageRule
-from flowcheck_net.checkpoint.hyper import Clip, Kernel, LossScaling, OptimizerSpec, ParameterGroup, Rule, Schedule
+from flowcheck_net.checkpoint.hyper import (
+    Clip,
+    Kernel,
+    LossScaling,
+    OptimizerSpec,
+    ParameterGroup,
+    Rule,
+    Scaler,
+    Schedule,
+)
 from flowcheck_net.checkpoint.layout import Bucket, BucketOrder, Parameter, ParameterLayout, Slot, Source
 from flowcheck_net.ids import GroupName
 from flowcheck_net.model.job import Dtype
-from flowcheck_net.spec.training import ListedBucketSpec, ScheduleSpec, TrainingSpec
+from flowcheck_net.spec.training import ListedBucketSpec, LossScalingSpec, ScheduleSpec, TrainingSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,13 @@ def _optimizer(spec: TrainingSpec) -> OptimizerSpec:
         groups=tuple(ParameterGroup(**group.model_dump()) for group in told.groups),
         schedule=_schedule(told.schedule),
         clip=Clip(told.clip.max_norm) if told.clip else None,
-        scaling=LossScaling(**told.loss_scaling.model_dump()) if told.loss_scaling else None,
+        scaling=_scaling(told.loss_scaling) if told.loss_scaling else None,
         master=Dtype(told.master) if told.master else None,
     )
+
+
+def _scaling(spec: LossScalingSpec) -> LossScaling:
+    return LossScaling(**spec.model_dump() | {"rule": Scaler(spec.rule)})
 
 
 def _schedule(spec: ScheduleSpec) -> Schedule:

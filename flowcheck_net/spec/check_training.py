@@ -35,6 +35,7 @@ def check_training(training: TrainingSpec) -> Iterator[Fault]:
     else:
         yield from _ready(training, names)
     yield from _schedule(training)
+    yield from _scaling(training)
 
 
 def _repeated(names: list[str], *path: str) -> Iterator[Fault]:
@@ -104,3 +105,16 @@ def _schedule(training: TrainingSpec) -> Iterator[Fault]:
     schedule = training.optimizer.schedule
     if (schedule.kind == "SequentialLR") != bool(schedule.parts):
         yield Fault(("optimizer", "schedule", "kind"), "SequentialLR needs `parts`, and nothing else has them")
+
+
+def _scaling(training: TrainingSpec) -> Iterator[Fault]:
+    told = training.optimizer.loss_scaling
+    if told is None:
+        return
+    for name in ("hysteresis", "min_scale"):
+        if told.rule == "torch" and name in told.model_fields_set:
+            cure = "write `rule: megatron` if the trainer is Megatron-LM"
+            yield Fault(("optimizer", "loss_scaling", name), f"torch.amp.GradScaler has no {name}", cure)
+    if told.rule == "megatron" and not (told.backoff_factor < 1 < told.growth_factor):
+        path = ("optimizer", "loss_scaling", "growth_factor")
+        yield Fault(path, "Megatron's scale grows by more than 1 and is lowered by less")

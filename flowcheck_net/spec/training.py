@@ -150,8 +150,10 @@ class ClipSpec(Spec):
 
 
 class LossScalingSpec(Spec):
-    """Loss scaling (``torch.amp.GradScaler``)."""
+    """Loss scaling."""
 
+    rule: Literal["torch", "megatron"] = "torch"
+    """torch.amp.GradScaler, or Megatron's DynamicGradScaler."""
     initial: Positive = 65536.0
     """init_scale."""
     growth_factor: Positive = 2.0
@@ -159,7 +161,11 @@ class LossScalingSpec(Spec):
     backoff_factor: Positive = 0.5
     """backoff_factor."""
     growth_interval: Annotated[int, Field(ge=1)] = 2000
-    """growth_interval."""
+    """growth_interval; Megatron: loss_scale_window."""
+    hysteresis: Annotated[int, Field(ge=1)] = 2
+    """Megatron: hysteresis."""
+    min_scale: Positive = 1.0
+    """Megatron: min_loss_scale."""
 
 
 class OptimizerDescription(Spec):

@@ -115,3 +115,17 @@ def test_a_tied_embedding_on_two_stages_is_the_sum_of_two_slots(tmp_path):
 )
 def test_listed_buckets_must_hold_what_is_said(tmp_path, old, new, fault):
     assert any(fault in text for text in faults(tmp_path, LISTED.replace(old, new)))
+
+
+def test_what_only_megatron_has_is_told(tmp_path):
+    text = shown().replace("clip: {max_norm: 1.0}", "loss_scaling: {hysteresis: 3}")
+    (fault,) = faults(tmp_path, text)
+    assert fault.endswith("optimizer.loss_scaling.hysteresis: torch.amp.GradScaler has no hysteresis")
+    text = shown().replace("clip: {max_norm: 1.0}", "loss_scaling: {rule: megatron, growth_factor: 1.0}")
+    (fault,) = faults(tmp_path, text)
+    assert fault.endswith("Megatron's scale grows by more than 1 and is lowered by less")
+    path = tmp_path / "training.yaml"
+    path.write_text(shown().replace("clip: {max_norm: 1.0}", "loss_scaling: {rule: megatron, hysteresis: 4}"))
+    scaling = build_training(load_training(path)).optimizer.scaling
+    assert scaling is not None
+    assert (scaling.rule, scaling.hysteresis, scaling.min_scale) == ("megatron", 4, 1.0)
