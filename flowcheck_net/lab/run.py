@@ -9,7 +9,6 @@ from pathlib import Path
 from flowcheck_net.apply.engine import apply_plan
 from flowcheck_net.apply.journal import Journal
 from flowcheck_net.apply.reach import Event, Reach
-from flowcheck_net.apply.rollback import rollback
 from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport
 from flowcheck_net.audit.verdict import Verdict, worst
@@ -176,9 +175,6 @@ def _apply(lab: Lab, plan: Plan, digest: str, tell: Callable[[str], None]) -> No
 
     reach = Reach(lambda address: open_driver(address, plan.job.name, state), tell=show)
     with Journal(state / "journal.sqlite") as journal:
-        if any(planned.session.windows for planned in plan.sessions):
-            # Queue pairs begin at PSN 0 again, as when a job restarts: a switch that follows them must be told.
-            rollback(journal, lambda _: replace(reach, tell=lambda _: None), job=plan.job.name)
         apply_plan(plan, digest, journal, reach)
 
 

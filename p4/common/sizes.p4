@@ -12,5 +12,6 @@
 #define FC_MONITOR_PORTS 64
 #define FC_STATIONS 1024     // entries of the example's forwarding table
 #define FC_LOSSES 256        // test rules that lose packets
+#define FC_TICK_SHIFT 20     // of the time in microseconds (BMv2): a tick is 1.05 s
 
 #endif

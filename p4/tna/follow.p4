@@ -5,13 +5,20 @@
 #ifndef FC_TNA_FOLLOW_P4
 #define FC_TNA_FOLLOW_P4
 
-control FcFollow(in fc_facts_t facts, out fc_view_t view) {
+// When the queue pair was heard last, and what is next after what was heard.
+struct fc_heard_t {
+    bit<32> seen;
+    bit<32> after;
+}
+
+control FcFollow(in fc_facts_t facts, in bit<48> timestamp, out fc_view_t view) {
     @name(".fc.flow_packets") DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) packets;
     @name(".fc.verdicts") Counter<bit<32>, bit<16>>(FC_VERDICTS, CounterType_t.PACKETS) verdicts;
     @name(".fc.flow_epoch") Register<bit<32>, bit<16>>(FC_FLOWS, 0) epochs;
     @name(".fc.flow_next") Register<bit<32>, bit<16>>(FC_FLOWS, 0) nexts;
     @name(".fc.flow_count") Register<bit<16>, bit<16>>(FC_FLOWS, 0) counts;
     @name(".fc.flow_lost") Register<bit<8>, bit<16>>(FC_FLOWS, 0) losts;
+    @name(".fc.flow_heard") Register<fc_heard_t, bit<16>>(FC_FLOWS, {0, 0}) heards;
 
     FcOpcode() opcode;
     FcPlace() place;
@@ -23,6 +30,8 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     bit<1> request;
     bit<1> end;
     bit<1> fresh = 0;
+    bit<1> begins = 0;     // a new connection
+    bit<32> now = 0;
     bit<2> where;
     bit<32> started = 0;   // what is next after a fresh start
     bit<32> next = 0;
@@ -96,6 +105,33 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         }
     };
 
+    // The packet of the anchor: it begins a new connection after a silence, if it was not next.
+    RegisterAction<fc_heard_t, bit<16>, bit<1>>(heards) hear_anchor = {
+        void apply(inout fc_heard_t value, out bit<1> first) {
+            if (value.seen != now && value.after != facts.psn8) {
+                first = 1;
+            } else {
+                first = 0;
+            }
+            value.seen = now;
+            value.after = facts.psn8 + 0x100;
+        }
+    };
+    // A packet soon after the anchor ends no silence: those before it may have been lost on their way here.
+    RegisterAction<fc_heard_t, bit<16>, bit<1>>(heards) hear_soon = {
+        void apply(inout fc_heard_t value) {
+            if (value.seen == now) {
+                value.after = facts.psn8 + 0x100;
+            }
+        }
+    };
+    RegisterAction<fc_heard_t, bit<16>, bit<1>>(heards) hear = {
+        void apply(inout fc_heard_t value) {
+            value.seen = now;
+            value.after = facts.psn8 + 0x100;
+        }
+    };
+
     @name(".fc.follow")
     action follow(bit<16> index, bit<32> epoch, bit<1> anchored, bit<32> anchor, bit<16> period, bit<16> low,
                   bit<16> high) {
@@ -107,6 +143,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
         flow.high = high;
         started = anchor;
         before = anchor - facts.psn8;
+        now = (bit<32>)timestamp[47:32];
         packets.count();
     }
 
@@ -161,6 +198,39 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     }
 
     @hidden
+    action listen_anchor() {
+        begins = hear_anchor.execute(flow.index);
+    }
+
+    @hidden
+    action listen_soon() {
+        hear_soon.execute(flow.index);
+    }
+
+    @hidden
+    action listen() {
+        hear.execute(flow.index);
+    }
+
+    @hidden
+    table silences {
+        key = {
+            flow.anchored: ternary;
+            before: ternary;
+        }
+        actions = {
+            listen_anchor;
+            listen_soon;
+            listen;
+        }
+        const entries = {
+            (1, 32w0): listen_anchor();
+            (1, 32w0xffc00000 &&& 0xffc00000): listen_soon();
+            (_, _): listen();
+        }
+    }
+
+    @hidden
     action prepare() {
         last = flow.period - 1;
         slot = flow.index << 3;
@@ -200,16 +270,19 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     table steps {
         key = {
             fresh: exact;
+            begins: exact;
         }
         actions = {
             begin_next;
             advance_next;
         }
         const entries = {
-            1: begin_next();
-            0: advance_next();
+            (0, 0): advance_next();
+            (0, 1): begin_next();
+            (1, 0): begin_next();
+            (1, 1): begin_next();
         }
-        size = 2;
+        size = 4;
     }
 
     @hidden
@@ -241,6 +314,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     table tallies {
         key = {
             fresh: ternary;
+            begins: ternary;
             where: ternary;
             end: ternary;
         }
@@ -251,10 +325,10 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
             one_count;
         }
         const entries = {
-            (1, FC_PLACE_NEXT, 1): one_count();
-            (1, _, _): zero_count();
-            (0, FC_PLACE_NEXT, 1): bump_count();
-            (0, _, _): look_count();
+            (0, 0, FC_PLACE_NEXT, 1): bump_count();
+            (0, 0, _, _): look_count();
+            (_, _, FC_PLACE_NEXT, 1): one_count();
+            (_, _, _, _): zero_count();
         }
     }
 
@@ -278,6 +352,7 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
     table losses {
         key = {
             fresh: ternary;
+            begins: ternary;
             where: ternary;
         }
         actions = {
@@ -286,9 +361,9 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
             clear_lost;
         }
         const entries = {
-            (_, FC_PLACE_FAR): set_lost();
-            (1, _): clear_lost();
-            (0, _): read_lost();
+            (_, _, FC_PLACE_FAR): set_lost();
+            (0, 0, _): read_lost();
+            (_, _, _): clear_lost();
         }
     }
 
@@ -300,11 +375,12 @@ control FcFollow(in fc_facts_t facts, out fc_view_t view) {
             view.verdict = FC_UNFOLLOWED;
             if (flows.apply().hit) {
                 fresh = renew.execute(flow.index);
+                silences.apply();
                 starts.apply();
                 prepare();
                 seconds.apply();
                 steps.apply();
-                if (fresh == 0) {
+                if (fresh == 0 && begins == 0) {
                     measure();
                 }
                 place.apply(distance, where);

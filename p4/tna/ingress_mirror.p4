@@ -50,7 +50,7 @@ control FcIngressMirror(in fc_port_t ingress_port, in bit<48> timestamp, in fc_f
         // The rules first: on Tofino 1 a table is not placed beside the branches of another, and the follower branches.
         acl.apply();
         copy.timestamp = timestamp;
-        follow.apply(facts, view);
+        follow.apply(facts, timestamp, view);
         decide.apply(window, view, copy);
         if (copy.wanted == 1) {
             copies.count(copy.session);

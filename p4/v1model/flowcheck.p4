@@ -86,7 +86,7 @@ control FcIngress(inout fc_headers_t hdr, inout fc_meta_t meta, inout standard_m
             mark_to_drop(standard);
             exit;
         }
-        follow.apply(meta.facts, meta.view);
+        follow.apply(meta.facts, standard.ingress_global_timestamp, meta.view);
         mirror.apply(standard.ingress_port, standard.ingress_global_timestamp, meta.facts, meta.view, meta.copy);
         forward.apply();
         if (lost_after == 1) {

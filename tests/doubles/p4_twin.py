@@ -70,7 +70,7 @@ class Twin:
         fields = _fields(facts)
         flow = self.tables["fc.flows"].hit(fields, len(frame)) if facts.request else None
         entry = Following(**flow.parameters) if flow else None
-        view = self.follower.judge(facts, entry)
+        view = self.follower.judge(facts, entry, now)
         sent: list[Sent] = []
         copy = self._mirror("ingress", port, frame, fields, view, now, lost == OF_COPY)
         if copy is not None:

@@ -7,6 +7,7 @@ from tests.doubles.p4_twin_frame import Facts
 
 _PSNS = 1 << 24
 _REACH = 16_384
+_TICK_US = 1 << 20
 
 
 class Verdict(IntEnum):
@@ -52,6 +53,10 @@ class Registers:
     next_psn: int = 0
     count: int = 0
     lost: bool = False
+    seen: int = 0
+    """Tick at which it was heard last."""
+    after: int = 0
+    """PSN after that of the packet heard last."""
 
 
 @dataclass(slots=True)
@@ -62,20 +67,34 @@ class Follower:
     verdicts: dict[int, int] = field(default_factory=dict)
     """``fc.verdicts``: index * 8 + verdict -> packets."""
 
-    def judge(self, packet: Facts, entry: Following | None) -> tuple[Verdict, int]:
-        """What a packet is, and the message ends counted before it (``UNKNOWN_MESSAGE`` where that is not known)."""
+    def judge(self, packet: Facts, entry: Following | None, now: int = 0) -> tuple[Verdict, int]:
+        """What a packet is, and the message ends counted before it (``UNKNOWN_MESSAGE`` where that is not known).
+
+        ``now``: microseconds since the switch started.
+        """
         if not packet.request:
             return Verdict.OTHER, UNKNOWN_MESSAGE
         if entry is None:
             return Verdict.UNFOLLOWED, UNKNOWN_MESSAGE
-        verdict, message = self._place(packet, entry)
+        verdict, message = self._place(packet, entry, now // _TICK_US)
         slot = entry.index * 8 + verdict
         self.verdicts[slot] = self.verdicts.get(slot, 0) + 1
         return verdict, message
 
-    def _place(self, packet: Facts, entry: Following) -> tuple[Verdict, int]:
+    @staticmethod
+    def _begins(here: Registers, packet: Facts, entry: Following, tick: int) -> bool:
+        """Is it the first packet of a new connection? Notes that it was heard."""
+        silent = here.seen != tick
+        past = (packet.psn - (entry.anchor >> 8)) % _PSNS
+        first = bool(entry.anchored) and past == 0 and silent and packet.psn != here.after
+        if not (entry.anchored and silent and 1 <= past <= _REACH):
+            here.seen, here.after = tick, (packet.psn + 1) % _PSNS
+        return first
+
+    def _place(self, packet: Facts, entry: Following, tick: int) -> tuple[Verdict, int]:
         here = self.state.setdefault(entry.index, Registers())
-        if here.epoch != entry.epoch:
+        begins = self._begins(here, packet, entry, tick)
+        if here.epoch != entry.epoch or begins:
             start = entry.anchor >> 8 if entry.anchored else packet.psn
             here.epoch, here.next_psn, here.count, here.lost = entry.epoch, start, 0, False
         ahead = (packet.psn - here.next_psn) % _PSNS

@@ -3,6 +3,7 @@
 import random
 
 from tests.doubles.p4_twin import Sent, Twin
+from tests.doubles.p4_twin_frame import read_frame
 from tests.doubles.p4_twin_tables import Entry, exact
 from tests.p4.frames import ACK, mapped, roce
 from tests.p4.test_windows import LOST_AFTER, LOST_BEFORE, PASS, at_the_switch, stream
@@ -76,6 +77,30 @@ def traffic(seed: int) -> list[tuple[int, bytes]]:
         chosen = draw.choice([s for s in streams if s])
         mixed.append((OUT if draw.random() < 0.05 and chosen is other else IN, chosen.pop(0)))
     return mixed
+
+
+def once_at_the_anchor(packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Without repeats of the first packet of a queue pair: what they are depends on a clock that nobody sets."""
+    seen = set[tuple[int, int]]()
+    kept = []
+    for port, frame in packets:
+        facts = read_frame(frame)
+        place = (facts.qp, facts.psn) if facts else (0, 0)
+        if place not in ((0x11, 0), (0x12, 0xFFFFF0)) or place not in seen:
+            kept.append((port, frame))
+        seen.add(place)
+    return kept
+
+
+def timed(seed: int) -> list[tuple[int, int, bytes]]:
+    """(microseconds, port, frame): the same traffic twice, as of a job that restarts, with silences in it."""
+    draw, now, found = random.Random(seed), 0, []
+    for life in range(2):
+        for port, frame in traffic(seed + 100 * life):
+            now += draw.choice((0, 1, 7, 1 << 18, 1 << 21)) if draw.random() < 0.1 else 1
+            found.append((now, port, frame))
+        now += 3 << 20
+    return found
 
 
 def without_time(sent: Sent) -> Sent:

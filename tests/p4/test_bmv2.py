@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.p4.scene import PORTS, by_port, equipped, traffic
+from tests.p4.scene import PORTS, by_port, equipped, once_at_the_anchor, traffic
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def binary() -> Path:
 def test_bmv2_does_what_the_twin_does(seed: int, binary: Path, tmp_path: Path) -> None:
     from tests.p4.bmv2 import run
 
-    twin, packets = equipped(), traffic(seed)
+    twin, packets = equipped(), once_at_the_anchor(traffic(seed))
     expected = [sent for port, frame in packets for sent in twin.receive(port, frame)]
     for attempt in range(4):
         folder = tmp_path / str(attempt)

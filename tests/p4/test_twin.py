@@ -194,3 +194,66 @@ def test_losses_on_purpose() -> None:
         both = [Sent(OUT, frame), Sent(MONITOR, frame)]
         assert [sorted(twin.receive(IN, frame)) for _ in range(3)] == [both, rest, both]
     assert twin.counters["fc.lost"][4][0] == 3
+
+
+SECOND = 1 << 20
+"""A little more than a second, in microseconds: the tick of the clock by which a silence is known."""
+
+
+def lives(*moments: tuple[int, list[int]], anchor: int = 0) -> tuple[list[bool], Twin]:
+    """Single-packet messages of period 4, window [2, 4): which PSNs are copied, sent at moments in ticks."""
+    twin = forwarding()
+    twin.tables["fc.ingress_acl"].entries.append(rule(IN, windowed=1))
+    twin.tables["fc.flows"].entries.append(follow(period=4, low=2, high=4, anchor=anchor))
+    found = [
+        any(s.port == MONITOR for s in twin.receive(IN, roce(psn % (1 << 24), ONLY_IMM), moment * SECOND))
+        for moment, psns in moments
+        for psn in psns
+    ]
+    return found, twin
+
+
+def test_a_job_that_restarts_after_a_silence_begins_at_message_0() -> None:
+    """Had it gone on from message 3, PSN 1 would be in the window of the old count and PSN 2 not."""
+    seen, twin = lives((0, [0, 1, 2]), (1, [0, 1, 2, 3, 4]))
+    assert seen == [False, False, True, False, False, True, True, False]
+    assert twin.follower.verdicts == {1: 3, 2: 5}
+
+
+@pytest.mark.parametrize("before", [[0, 1, 40_000], [0, 1, -40_000], [0, 5, 9]])
+def test_it_does_so_from_wherever_the_queue_pair_was(before: list[int]) -> None:
+    assert lives((0, before), (9, [0, 1, 2, 3, 4]))[0][len(before) :] == [False, False, True, True, False]
+
+
+def test_its_first_packets_may_be_lost_before_the_switch() -> None:
+    """1 and 2 come first, as repeats and in order of the old life; then the sender goes back to 0: all passes again."""
+    seen, _ = lives((0, [0, 1]), (2, [1, 2, 0, 1, 2, 3, 4]))
+    assert seen == [False, False, True, True, False, False, True, True, False]
+
+
+def test_a_go_back_to_the_first_packet_at_once_is_no_restart() -> None:
+    seen, twin = lives((0, [0, 1, 2, 0, 1, 2, 3]))
+    assert seen == [False, False, True, True, True, True, True]
+    assert twin.follower.state[0].count == 0
+
+
+def test_a_go_back_to_the_first_packet_after_a_timeout_is_followed_as_a_restart() -> None:
+    """The sender sends all of it again, so that the count is right; where it leaves some out, the rest is copied."""
+    assert lives((0, [0, 1, 2]), (4, [0, 1, 2, 3, 4]))[0][3:] == [False, False, True, True, False]
+    assert lives((0, [0, 1, 2]), (4, [0, 3, 4, 5]))[0][3:] == [False, True, True, True]
+
+
+def test_the_wrap_of_the_psn_is_no_restart() -> None:
+    """2^24 messages are whole periods here, so one is taken away before: the count at PSN 0 is then 3."""
+    twin = forwarding()
+    twin.tables["fc.ingress_acl"].entries.append(rule(IN, windowed=1))
+    twin.tables["fc.flows"].entries.append(follow(period=4, low=2, high=4))
+    twin.receive(IN, roce(0, ONLY_IMM))
+    here = twin.follower.state[0]
+    for lost_before in (False, True):
+        here.next_psn, here.after, here.count = 0xFFFFFE, 0xFFFFFE, 1
+        order = [0xFFFFFE, *([] if lost_before else [0xFFFFFF]), 0, 1]
+        times = [0, *([] if lost_before else [0]), 0 if lost_before else 3 * SECOND, 3 * SECOND]
+        for psn, now in zip(order, times, strict=True):
+            twin.receive(IN, roce(psn, ONLY_IMM), now)
+        assert (here.next_psn, here.count) == ((0xFFFFFF, 2) if lost_before else (2, 1))

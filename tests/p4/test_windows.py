@@ -84,6 +84,37 @@ def test_no_packet_of_the_window_is_withheld(run: tuple[list[int], Following, li
     assert counted.get(Verdict.INSIDE, 0) + counted.get(Verdict.OUTSIDE, 0) == len(packets)
 
 
+SILENCE_US = 3 << 20
+
+
+@settings(max_examples=400)
+@given(runs(), runs(), st.lists(st.integers(0, 1 << 21), max_size=40), st.booleans())
+def test_a_second_life_is_followed_from_its_first_packet(
+    one: tuple[list[int], Following, list[int], list[bool], int, int],
+    two: tuple[list[int], Following, list[int], list[bool], int, int],
+    pauses: list[int],
+    cut: bool,
+) -> None:
+    """Of two connections on one queue pair, the first perhaps cut off: nothing of the second one's window is withheld.
+
+    Both begin at the anchor of ``one``; senders pause (``pauses``, microseconds) as by timeouts.
+    """
+    entry, first = one[1], one[5]
+    follower, now, pause = Follower(), 0, iter(pauses)
+    for life, (sizes, _, fates, acks, burst, _) in enumerate((one, two)):
+        packets = stream(sizes)
+        seen = list(at_the_switch(packets, fates, acks, burst))
+        copies = set()
+        for packet in seen[: len(seen) // 2] if cut and life == 0 else seen:
+            psn = (first + packet.number) % (1 << 24)
+            facts = Facts(0, qp=1, opcode=11 if packet.end else 7, psn=psn, roce=True)
+            if follower.judge(facts, entry, now)[0] in COPIED:
+                copies.add(packet.number)
+            now += next(pause, 1)
+        now += SILENCE_US
+    assert {p.number for p in packets if wanted(entry, p.message)} <= copies
+
+
 @given(st.integers(1, 9), st.lists(st.integers(1, 3), min_size=1, max_size=30), st.integers(0, 8), st.integers(0, 8))
 def test_messages_before_the_loops_are_turned_away(period: int, sizes: list[int], before: int, low: int) -> None:
     """k messages of something else first, then loops: the window turned by k holds the same messages."""
