@@ -243,6 +243,9 @@ class Capabilities:
     """Directions in which a session can be limited to address pairs."""
     max_filter_entries: int | None = None
     """Address pairs of all sessions together; None: more than any job has."""
+    filter_entries_by_source: bool = False
+    """An entry is a rule for one source: each source of a session takes one for each of its pairs, or one where it has
+    none, and each direction has ``max_filter_entries`` for itself."""
     encapsulation_bytes: int | None = None
     """Bytes that the way to another switch adds to each copy (ERSPAN); None: copies cannot leave the switch."""
     one_copy_per_output: bool = False

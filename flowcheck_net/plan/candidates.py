@@ -122,6 +122,7 @@ def _switches(
             split=table.split_directions,
             once=table.one_copy_per_output,
             filter_entries=table.max_filter_entries,
+            entries_by_source=table.filter_entries_by_source,
             foreign=min(table.max_sessions, len(fabric.foreign_sessions(name))),
         )
         for name, table in platform.items()

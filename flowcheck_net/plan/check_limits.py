@@ -69,9 +69,20 @@ class _Sessions:
                 for tap in self._sources(planned):
                     if not tap.filterable:
                         yield Violation("filter", f"{tap.id} takes none, and its session has one")
-        pairs = sum(len(planned.session.filters) for planned in self._on(limits.name))
-        if limits.filter_entries is not None and pairs > limits.filter_entries:
-            yield Violation("filter entries", f"{limits.name}: {pairs} > {limits.filter_entries}")
+        if limits.filter_entries is None:
+            return
+        used: Counter[str] = Counter()
+        for planned in self._on(limits.name):
+            if limits.entries_by_source:
+                pairs = max(1, len(planned.session.filters))
+                used.update(
+                    {f" ({d})": pairs * n for d, n in Counter(s.direction for s in planned.session.sources).items()}
+                )
+            else:
+                used[""] += len(planned.session.filters)
+        for part, entries in sorted(used.items()):
+            if entries > limits.filter_entries:
+                yield Violation("filter entries", f"{limits.name}{part}: {entries} > {limits.filter_entries}")
 
     def ports(self, limits: SwitchLimits) -> Iterator[Violation]:
         """The two directions of a port are in one session where the platform wants it so."""

@@ -6,10 +6,11 @@ With the columns of ``linear`` (x[t,c], s[c]) and of its own::
     u[c,p]    ... in slice p at all                                              binary
     n[c]      the session to c is limited to address pairs                       binary
     e[c,a]    address pair a is one of them                                      binary
+    r[t,c,a]  tap t has a rule for it; r[t,c]: one, as its session has no pairs     binary
     v[f,h]    hop h still counts after the loss of f                             0..1
 
     each room             sum of z (or u, or both directions) over the sessions <= most
-    each switch           sum e <= filter entries
+    each switch           sum e <= filter entries; or in each direction sum r <= filter entries
     each budget           sum rate[t,c] x[t,c] <= capacity
     exclusive captures    s[c] + s[c'] <= 1;  tap that carries copies to c: x[t,c'] + s[c] <= 1
     one session a port    x[rx,c] + x[tx,c'] <= 1 for all c' other than c
@@ -83,7 +84,7 @@ def _filters(problem: PlanningProblem, limits: SwitchLimits, programme: Programm
         for tap, other, x in sources:
             if other == capture and not problem.taps[tap].filterable:
                 programme.row([(x, 1), (filtered[capture], 1)], upper=1)
-    if limits.filter_entries is not None and filtered:
+    if limits.filter_entries is not None and (filtered or limits.entries_by_source):
         _entries(problem, limits, sources, filtered, programme)
 
 
@@ -106,7 +107,35 @@ def _entries(
             entry = entries[key] if key in entries else entries.setdefault(key, programme.column())
             programme.row([(x, 1), (filtered[capture], 1), (entry, -1)], upper=1)
     most = len(entries) if limits.filter_entries is None else limits.filter_entries
-    programme.entries[limits.name] = programme.row(((entry, 1) for entry in entries.values()), upper=most)
+    if not limits.entries_by_source:
+        programme.entries[limits.name] = [programme.row(((entry, 1) for entry in entries.values()), upper=most)]
+        return
+    by_capture: dict[int, list[int]] = {}
+    for (capture, *_), entry in entries.items():
+        by_capture.setdefault(capture, []).append(entry)
+    for direction in Direction:
+        taken = [one for one in sources if problem.taps[one[0]].direction is direction]
+        if sum(max(1, len(by_capture.get(capture, ()))) for _, capture, _ in taken) > most:
+            rules = [rule for one in taken for rule in _rules(one, by_capture, filtered, programme)]
+            row = programme.row(((rule, 1) for rule in rules), upper=most)
+            programme.entries.setdefault(limits.name, []).append(row)
+
+
+def _rules(
+    source: tuple[int, int, int], entries: dict[int, list[int]], filtered: dict[int, int], programme: Programme
+) -> Iterator[int]:
+    """Columns that are 1 where a source takes a rule: for each pair of its session, or for all packets."""
+    _, capture, x = source
+    if capture not in filtered:
+        yield x
+        return
+    whole = programme.column()
+    programme.row([(x, 1), (filtered[capture], -1), (whole, -1)], upper=0)
+    yield whole
+    for entry in entries.get(capture, ()):
+        rule = programme.column()
+        programme.row([(x, 1), (entry, 1), (rule, -1)], upper=1)
+        yield rule
 
 
 def _one_session_a_port(problem: PlanningProblem, limits: SwitchLimits, chosen: Chosen, programme: Programme) -> None:

@@ -137,6 +137,8 @@ class SwitchLimits:
     """A packet goes to one capture port once, however many taps see it."""
     filter_entries: int | None = None
     """Address pairs of all sessions together; ``None``: no limit."""
+    entries_by_source: bool = False
+    """Each direction has so many rules; a source takes one for each pair of its session, or one if it has none."""
     foreign: int = 0
     """Sessions of other owners, already taken off ``max_sessions``, which is never below 0."""
 

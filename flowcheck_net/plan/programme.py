@@ -53,8 +53,8 @@ class Programme:
     """Tap -> the row that gives it one session at most."""
     rooms: dict[str, int] = field(default_factory=dict)
     """Name of a limit on sessions by slice and direction -> its row."""
-    entries: dict[str, int] = field(default_factory=dict)
-    """Switch -> the row of its filter entries."""
+    entries: dict[str, list[int]] = field(default_factory=dict)
+    """Switch -> the rows of its filter entries."""
     budgets: dict[int, int] = field(default_factory=dict)
     """Budget -> its row."""
     survive: dict[tuple[int, str], int] = field(default_factory=dict)

@@ -218,11 +218,15 @@ def _rooms(problem: PlanningProblem, limit: Limit) -> Shortage:
 
 
 def _filters(problem: PlanningProblem, limit: Limit) -> Shortage:
-    excess, _ = _least(problem, lambda programme: {switch: [row] for switch, row in programme.entries.items()})
+    excess, _ = _least(problem, lambda programme: dict(programme.entries))
     has = {str(s.name): s.filter_entries or 0 for s in problem.switches}
+    rules = {str(s.name) for s in problem.switches if s.entries_by_source}
     detail = ", ".join(f"{limit} at {s}: needs {has[s] + more}, has {has[s]}" for s, more in excess.items())
     entries = {s: has[s] + more for s, more in excess.items()}
-    wanted = ", ".join(f"room for {pairs} address pairs on {s}" for s, pairs in entries.items())
+    wanted = ", ".join(
+        f"room for {most} {'rules in each direction' if s in rules else 'address pairs'} on {s}"
+        for s, most in entries.items()
+    )
     return Shortage(detail, wanted, lambda p: with_entries(p, entries))
 
 

@@ -80,6 +80,8 @@ class Limits(Spec):
     """Directions in which filters work."""
     max_filter_entries: Annotated[int, Field(ge=0)] | None = None
     """Address pairs of all sessions together."""
+    filter_entries_by_source: bool | None = None
+    """True: it has so many rules in each direction, and every source takes one for each address pair of its session."""
     encapsulation_bytes: Annotated[int, Field(ge=0, le=256)] | None = None
     """Bytes that sending a copy to another switch adds (ERSPAN)."""
     one_copy_per_output: bool | None = None

@@ -23,7 +23,7 @@ def lab() -> Iterator[Lab]:
         yield up
 
 
-def followed(lab: Lab) -> set[tuple[str, ...]]:
+def followed(lab: Lab) -> set[tuple[str, str]]:
     """The entries of ``fc.flows`` of all switches, as BMv2 tells them."""
     from flowcheck_net.drivers.p4runtime_client import Client
     from flowcheck_net.drivers.p4runtime_entries import picture_of, queries
@@ -31,7 +31,7 @@ def followed(lab: Lab) -> set[tuple[str, ...]]:
     from flowcheck_net.drivers.p4runtime_schema import schema_of
 
     found = set()
-    for switch in lab.switches.values():
+    for name, switch in lab.switches.items():
         client = Client(parse_reference(switch.reference))
         try:
             pipeline = client.get_pipeline()
@@ -40,7 +40,7 @@ def followed(lab: Lab) -> set[tuple[str, ...]]:
             picture = picture_of(schema, client.read_all(queries(schema)))
         finally:
             client.close()
-        found |= {(switch.name, str(flow)) for flow in picture.flows}
+        found |= {(name, str(flow)) for flow in picture.flows}
     return found
 
 

@@ -37,6 +37,8 @@ class Limits:
     filter_directions: tuple[str, ...] = ("rx", "tx")
     entries: int | None = None
     """Address pairs of all filters of a switch."""
+    by_source: bool = False
+    """``entries`` are rules of one direction: one for each source and pair."""
 
 
 @dataclass(frozen=True)
@@ -274,12 +276,18 @@ class Simulator:
 
     def _fits_filters(self, sessions: list[list[Tap]]) -> bool:
         pairs = 0
+        rules = {"rx": 0, "tx": 0}
         for session in sessions:
+            mine = 1
             if any(self._needs_filter(tap) for tap in session):
                 if not all(self._filterable(tap) for tap in session):
                     return False
-                pairs += len({flow.pair for flow in self.flows if flow.possible & set(session)})
-        return self.limits.entries is None or pairs <= self.limits.entries
+                mine = len({flow.pair for flow in self.flows if flow.possible & set(session)})
+                pairs += mine
+            for _, _, direction in session:
+                rules[direction] += mine
+        used = max(rules.values()) if self.limits.by_source else pairs
+        return self.limits.entries is None or used <= self.limits.entries
 
     def arrived(self, flow: Flow, taps: Assignment) -> int:
         """Copies of each packet of a flow, path by path; every path gives the same number or the taps prove nothing."""

@@ -34,6 +34,7 @@ def _limits(dice: random.Random) -> Limits:
         once=dice.random() < 0.3,
         filter_directions=dice.choice([("rx", "tx"), ("rx", "tx"), ("rx",)]),
         entries=dice.choice([None, None, 1, 2, 3]),
+        by_source=dice.random() < 0.5,
     )
 
 
@@ -85,6 +86,7 @@ def _plan(monkeypatch: pytest.MonkeyPatch, topology: Raw, job: Raw, rules: Raw, 
         session_limits=tuple(SessionLimit(Counted(c), most, per_slice) for c, most, per_slice in limits.rooms),
         filter_directions=frozenset(Direction(d) for d in limits.filter_directions),
         max_filter_entries=limits.entries,
+        filter_entries_by_source=limits.by_source,
         one_copy_per_output=limits.once,
     )
     monkeypatch.setattr(candidates, "capabilities", lambda _: table)
