@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowcheck_net.cli.capacity_numbers import show
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -24,16 +26,26 @@ _EXCEEDED_SHOWN = 8
 @click.argument("source", metavar="DIRECTORY|PLAN", type=click.Path(path_type=Path))
 @click.option("--assume", multiple=True, metavar="NAME=VALUE", help="Take another number as given, in base units.")
 @click.option("--measured", multiple=True, metavar="NAME=VALUE", help="The same, for a number that you measured.")
-@click.option("--all", "every", is_flag=True, help="Show every place, not only the first of each kind.")
+@click.option(
+    "--tables", is_flag=True, help="Show every figure with its ground, formula and source, and what is given."
+)
+@click.option("--all", "every", is_flag=True, help="The same, with every place, not only the first of each kind.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every figure.")
-def command(source: Path, assume: tuple[str, ...], measured: tuple[str, ...], *, every: bool, as_json: bool) -> None:
+def command(
+    source: Path, assume: tuple[str, ...], measured: tuple[str, ...], *, tables: bool, every: bool, as_json: bool
+) -> None:
     """Reckon what a plan asks of ports, receivers, memory and storage, and what failures leave of training time.
 
-    Every figure is labelled measured, computed or assumed; the list at the end names every number that --assume and
-    --measured can replace. Units are decimal: bytes, bits, seconds.
+    Printed are the fullest place of each kind and what the whole job can do; what is exceeded comes last. --tables
+    shows every figure, labelled measured, computed or assumed, and every number that --assume and --measured can
+    replace. Units are decimal: bytes, bits, seconds.
 
-    Example: flowcheck-net capacity plan.json --measured restart=240 --assume mirror_loss=1e-7
-    """
+    \b
+    Examples:
+      flowcheck-net capacity plan.json
+      flowcheck-net capacity plan.json --measured restart=240 --assume mirror_loss=1e-7 --tables
+    """  # noqa: D301 - click wants the real backspace character
+    from flowcheck_net.cli.capacity_summary import summary
     from flowcheck_net.cli.output import console, emit_json
     from flowcheck_net.plan.capacity import capacity
 
@@ -43,10 +55,15 @@ def command(source: Path, assume: tuple[str, ...], measured: tuple[str, ...], *,
         emit_json({**asdict(report), "exceeded": [asdict(figure) for figure in report.exceeded]})
         return
     out = console()
-    for section, figures in groupby(report.figures, key=lambda figure: figure.section):
-        out.print(_figures(section, list(figures), every=every))
-    out.print(_given(report))
+    if tables or every:
+        for section, figures in groupby(report.figures, key=lambda figure: figure.section):
+            out.print(_figures(section, list(figures), every=every))
+        out.print(_given(report))
+    else:
+        out.print(summary(report))
     _conclude(out, report)
+    if not (tables or every):
+        out.print("--tables shows each figure with its ground (measured, computed, assumed) and formula")
 
 
 def _conclude(out: "Console", report: "CapacityReport") -> None:
@@ -113,21 +130,6 @@ def _given(report: "CapacityReport") -> "Table":
     for given in report.given:
         made.add_row(given.name, show(given.value, given.unit), given.ground.value, given.words, given.source)
     return made
-
-
-def show(value: float | None, unit: str) -> str:
-    """A number with four digits and a decimal prefix; a share in percent."""
-    if value is None:
-        return "without bound"
-    if unit == "":
-        return f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
-    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if unit in ("B", "B/s", "bit/s") and abs(value) >= size:
-            return f"{value / size:.4g} {prefix}{unit}"
-    for words, size in (("d", 86400), ("h", 3600)):
-        if unit == "s" and value >= size:
-            return f"{value:.4g} s ({value / size:.3g} {words})"
-    return f"{value:.4g} {unit}"
 
 
 def _steps(rate: float | None) -> str:

@@ -1,6 +1,5 @@
 """``flowcheck-net check``: the three input files, every problem at once."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,10 +33,9 @@ def command(
     try:
         specs = load_specs(*paths)
     except SpecError as error:
-        if not as_json:
-            raise
-        emit_json({"ok": False, "problems": [asdict(problem) for problem in error.problems]})
-        sys.exit(error.exit_code)
+        if as_json:
+            emit_json({"ok": False, "problems": [asdict(problem) for problem in error.problems]})
+        raise
     if as_json:
         emit_json({"ok": True, "problems": [], "summary": _summary(specs)})
         return

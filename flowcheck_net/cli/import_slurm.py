@@ -1,6 +1,5 @@
 """``flowcheck-net import slurm``: what the scheduler believes about the fabric, beside a topology."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,10 +31,9 @@ def command(files: tuple[Path, ...], topology: Path | None, *, as_json: bool) ->
         switches = read_slurm(files)
         hints = compare(switches, load_topology(topology)) if topology is not None else ()
     except SpecError as error:
-        if not as_json:
-            raise
-        emit_json({"ok": False, "problems": [asdict(problem) for problem in error.problems]})
-        sys.exit(error.exit_code)
+        if as_json:
+            emit_json({"ok": False, "problems": [asdict(problem) for problem in error.problems]})
+        raise
     if as_json:
         emit_json(
             {

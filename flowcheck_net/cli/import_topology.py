@@ -1,6 +1,5 @@
 """``flowcheck-net import KIND FILE...`` for every source of cables."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -62,10 +61,9 @@ def _command(kind: str, what: str, read: "Callable[[Sequence[str]], Survey]") ->
         try:
             graph = import_topology(read(files), options_from(given))
         except SpecError as error:
-            if not as_json:
-                raise
-            emit_refusal(error)
-            sys.exit(error.exit_code)
+            if as_json:
+                emit_refusal(error)
+            raise
         finish(graph, output, as_json=as_json, partial=partial)
 
     run.__doc__ = what
@@ -143,8 +141,6 @@ def finish(
             click.echo(f"wrote {output}: {_summary(graph)}", err=True)
     if is_written:
         return
-    if as_json:
-        sys.exit(SpecError.exit_code)
     raise SpecError(
         [finding.problem() for finding in problems],
         hint="correct the source, or answer with the options of this command"

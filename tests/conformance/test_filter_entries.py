@@ -20,7 +20,7 @@ OPEN: dict[str, Callable[[Path], AbstractContextManager[SshBench]]] = {"eos": eo
 
 
 def with_pair(line: str, pair: tuple[str, str]) -> bool:
-    """Does a line of a configuration name both addresses, or the first as the source of a rule (NVUE: a line a field)?"""
+    """Does a line name both addresses, or the first as the source of a rule (NVUE has a line for each field)?"""
     source, destination = (bool(re.search(rf"(?<![\d.]){re.escape(a)}(?![\d.])", line)) for a in pair)
     return source and (destination or "match ip source-ip" in line)
 

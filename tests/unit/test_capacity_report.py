@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcheck_net.cli.capacity import show
+from flowcheck_net.cli.capacity_numbers import show
 from flowcheck_net.cli.main import cli
 from flowcheck_net.importers.generate import KINDS, generate
 from flowcheck_net.importers.generate_shape import Shape
@@ -258,6 +258,9 @@ def test_two_hops_have_the_first_order_law():
     assert chance == pytest.approx((one + two) * 2 / 8 * 1e-9, rel=1e-3)
 
 
+PORT_USE = ("monitor ports", "burst use")
+
+
 class TestCommand:
     def run(self, *words):
         return CliRunner().invoke(cli, ["capacity", *words])
@@ -272,17 +275,32 @@ class TestCommand:
     def test_text(self, tmp_path):
         path = tmp_path / "p.json"
         path.write_text(plan_to_json(planned()))
-        result = self.run(str(path), "--measured", "restart=240", "--assume", "window_share=1e-9")
+        result = self.run(str(path), "--measured", "restart=240", "--assume", "window_share=1e-9", "--tables")
         assert result.exit_code == 0, result.output
         assert "240 s   measured" in result.output
         assert "exceeded: monitor ports" in result.output
         assert "effective training time: 99." in result.output
 
+    def test_a_summary_of_one_table_comes_first(self, tmp_path):
+        """By hand: the fullest port is one of those in the JSON, and its use is the largest."""
+        path = tmp_path / "p.json"
+        path.write_text(plan_to_json(planned(Shape(hosts=8, elements=1000), "rail-optimised")))
+        shown, whole = self.run(str(path)).output, json.loads(self.run(str(path), "--json").output)
+        uses = {f["where"]: f["value"] for f in whole["figures"] if (f["section"], f["name"]) == PORT_USE}
+        (line,) = (line for line in shown.splitlines() if line.strip().startswith("monitor ports"))
+        fullest = max(uses, key=lambda where: uses[where])
+        assert f"{fullest} (of {len(uses)})" in line
+        assert line.rstrip().endswith(f"{uses[fullest]:.2%}")
+        assert "formula" not in shown.splitlines()[1]
+        assert len(shown.splitlines()) < 25
+        assert "effective training time: 9" in shown
+        assert "--tables" in shown
+
     def test_alike_places_are_counted(self, tmp_path):
         path = tmp_path / "p.json"
         path.write_text(plan_to_json(planned(Shape(hosts=8, elements=1000), "rail-optimised")))
         points = len(planned(Shape(hosts=8, elements=1000), "rail-optimised").points)
-        assert f"and {points - 4} more places (--all)" in self.run(str(path)).output
+        assert f"and {points - 4} more places (--all)" in self.run(str(path), "--tables").output
         assert "more places" not in self.run(str(path), "--all").output
 
     @pytest.mark.parametrize(

@@ -137,9 +137,10 @@ def test_partial_writes_no_empty_topology(lab, tmp_path):
 
 def test_json_has_everything(lab):
     lab.write_text(LAB + '    - endpoints: ["nobody:eth1", "leaf1:eth3"]\n')
-    result = _run(containerlab, lab, *ANSWERS, "--json")
+    result = CliRunner().invoke(containerlab, [str(lab), *ANSWERS, "--json"])
     answer = json.loads(result.stdout)
-    assert result.exit_code == 2
+    assert isinstance(result.exception, SpecError)
+    assert result.exception.exit_code == 2
     assert (answer["ok"], answer["written"]) == (False, False)
     assert {"a": "h1:eth1", "b": "leaf1:Ethernet1", "speed": None} in answer["links"]
     assert {"name": "ckpt1", "platform": "linux", "role": "checkpoint"} in answer["devices"]
