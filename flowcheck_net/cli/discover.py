@@ -1,6 +1,5 @@
 """``flowcheck-net discover INVENTORY --to topology.yaml``."""
 
-import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -70,10 +69,9 @@ def command(
             survey = survey_of(answers, Path(folder), inventory)
             graph = import_topology(survey, answers_of(wanted, options_from(given)))
         except SpecError as error:
-            if not as_json:
-                raise
-            emit_refusal(error)
-            sys.exit(error.exit_code)
+            if as_json:
+                emit_refusal(error)
+            raise
     facts = [{"name": a.device.name, "answered": not a.silent, **asdict(a.facts)} for a in answers]
     finish(with_answers(graph, answers), output, as_json=as_json, partial=partial, more={"asked": facts})
 
