@@ -21,6 +21,7 @@ from flowcheck_net.checkpoint.drift import measure
 from flowcheck_net.checkpoint.files import sync_tree
 from flowcheck_net.checkpoint.follow_boards import settle
 from flowcheck_net.checkpoint.follow_store import Store
+from flowcheck_net.checkpoint.guarded import Guards
 from flowcheck_net.checkpoint.layout import BucketOrder
 from flowcheck_net.checkpoint.training import Training, build_training
 from flowcheck_net.errors import FlowcheckError
@@ -32,6 +33,8 @@ from flowcheck_net.spec.check_training import load_training
 FIRST_STEP = 1
 """Step that iteration 0 completes."""
 ASSUMED = "the trainer handed its gradients over: no network was observed"
+GUARDS = Guards(untold=True)
+"""No side channel: learning rates are constant, and the trainer's own checkpoints are compared with the replica."""
 _MTU = 4096
 
 
@@ -98,9 +101,7 @@ class Node:
             self._close()
             self._take_up(step, Path(path))
             return
-        states = [shard.state for shard in self._store.replay.shards]
-        replica = anchors.snapshot(states, self._training.layout, self._training.optimizer)
-        drift = measure(step, anchors.read_anchor(Path(path)), replica)
+        drift = measure(step, anchors.read_anchor(Path(path)), self._store.replay.snapshot())
         differing = [each for each in drift.fields if not each.name.startswith("optimizer.param_groups")]
         if differing:
             raise FlowcheckError(f"the replica of step {step} is not the trainer's: {differing[0].name} differs")
@@ -117,7 +118,7 @@ class Node:
 
     def _take_up(self, step: int, anchor: Path) -> None:
         store = Store(self._place / f"from-{step:09d}", self._training)
-        store.open(anchor, self._assembly, FIRST_STEP, 1, None)
+        store.open(anchor, self._assembly, FIRST_STEP, 1, None, GUARDS)
         self._store = store
 
     def _close(self) -> None:

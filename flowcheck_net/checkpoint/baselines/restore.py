@@ -62,7 +62,7 @@ def _hybrid(place: Path) -> State:
     from flowcheck_net.checkpoint import anchor as anchors
     from flowcheck_net.checkpoint.assemble import Assembly
     from flowcheck_net.checkpoint.baselines.gpt import flat_of_anchor
-    from flowcheck_net.checkpoint.baselines.node import FIRST_STEP
+    from flowcheck_net.checkpoint.baselines.node import FIRST_STEP, GUARDS
     from flowcheck_net.checkpoint.follow_store import Store
     from flowcheck_net.checkpoint.training import build_training
     from flowcheck_net.spec.check_training import load_training
@@ -74,12 +74,10 @@ def _hybrid(place: Path) -> State:
         begun = place / f"step-{directory.name.removeprefix('from-')}.pt"
         assembly = Assembly(training.layout, training.average, trust_assumed=True)
         with Store(directory, training) as store:
-            store.open(begun, assembly, FIRST_STEP, 1, None)
+            store.open(begun, assembly, FIRST_STEP, 1, None, GUARDS)
             if store.replay.step >= step:
-                states = [shard.state for shard in store.replay.shards]
-                found = anchors.snapshot(states, training.layout, training.optimizer)
                 # the tensors lie in memory that goes with the store
-                flat = {name: each.clone() for name, each in flat_of_anchor(found, names).items()}
+                flat = {name: each.clone() for name, each in flat_of_anchor(store.replay.snapshot(), names).items()}
                 return store.replay.step, flat
     return step, flat_of_anchor(anchors.read_anchor(path), names)
 
