@@ -15,6 +15,7 @@ from flowcheck_net.checkpoint.follow_proof import Judged, Prover
 from flowcheck_net.checkpoint.follow_store import Identity, Opened, Store
 from flowcheck_net.checkpoint.guarded import told
 from flowcheck_net.checkpoint.hyper import StepValues
+from flowcheck_net.checkpoint.pace import Pace, Paced, paced_words
 from flowcheck_net.checkpoint.shard import Decision
 from flowcheck_net.receive.gradient import group_entry, iteration_directory, write_manifest
 
@@ -50,6 +51,8 @@ class FollowStatus:
     """A sentence."""
     tried: int | None = None
     """Step at which the replica was what the trainer wrote; None: nothing says yet that the description is right."""
+    paced: Paced | None = None
+    """How often full states are written now, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class Follower:
         self._full = store.full_step
         self._begun = self._next
         self._silent_since: float | None = None
+        self._pace = Pace(settings.save_every, settings.backlog)
         self.values: Mapping[int, StepValues] = {}
         """Of the side channel, by step; may grow."""
 
@@ -115,6 +119,8 @@ class Follower:
             self._judged = self._prover.look()
             self._refuse_missed()
             return [], self._status(Lag.RECEIVER, "no receiver places payload of all groups yet")
+        if self._boards.newest is not None:
+            self._pace.seen(self._boards.newest + self._settings.first_step, time.monotonic())
         self._boards.collect(self._next + self._settings.backlog)
         if self._judged is None or not self._judged.final:
             self._judged = self._prover.look()
@@ -131,9 +137,14 @@ class Follower:
         return done, self._why()
 
     def save(self) -> None:
-        """Write the full state."""
+        """Write the full state, and see what it costs."""
+        begun, before = time.monotonic(), self._full
         self._full = self._store.save()
         self._store.prune(self._settings.first_step)
+        newest = self._boards.newest
+        waiting = 0 if newest is None else max(0, newest + 1 - self._next)
+        if self._full != before:
+            self._pace.saved(self._full, time.monotonic() - begun, waiting)
 
     def _ready(self) -> bool:
         if not self._boards.open(self._digest, max(0, self._next)):
@@ -167,6 +178,7 @@ class Follower:
 
     def _apply(self) -> Decision:
         """Proof and gradient reach the disk before the first byte of the replica changes."""
+        begun = time.monotonic()
         number, step = self._next, self._store.replay.step + 1
         directory = iteration_directory(self._store.gradients, number, complete=False)
         self._write_proof(number)
@@ -179,7 +191,8 @@ class Follower:
             if error.request.stop is Stop.DISPROVED:
                 self._store.withdraw(self._settings.anchor_step + 1, self._settings.first_step)
             raise
-        if step % self._settings.save_every == 0:
+        self._pace.applied(time.monotonic() - begun)
+        if self._pace.due(step):
             self.save()
         return decision
 
@@ -267,7 +280,7 @@ class Follower:
         training = None if newest is None else newest + self._settings.first_step
         trial = self._store.replay.trial
         tried = None if trial is None else trial.step
-        return FollowStatus(training, self._store.replay.step, self._full, lag, reason, tried)
+        return FollowStatus(training, self._store.replay.step, self._full, lag, reason, tried, self._pace.now)
 
     def _incomplete(self, reason: str) -> StepIncomplete:
         return StepIncomplete(self._request(Stop.INCOMPLETE, reason))
@@ -286,7 +299,9 @@ def _short(doubt: str) -> str:
 
 def status_words(status: FollowStatus) -> dict[str, object]:
     """Plain values."""
-    return {**asdict(status), "lag": status.lag.value}
+    pace = {} if status.paced is None else {"pace": paced_words(status.paced)}
+    told = {name: value for name, value in asdict(status).items() if name != "paced"}
+    return {**told, "lag": status.lag.value, **pace}
 
 
 def opened_words(opened: Opened, step: int) -> str:

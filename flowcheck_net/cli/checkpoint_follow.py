@@ -184,6 +184,7 @@ class _Say:
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
         self._lag: object = None
+        self._pace: object = None
 
     def told(self, done: "list[Decision]", status: "FollowStatus") -> None:
         """After a look."""
@@ -191,6 +192,7 @@ class _Say:
 
         from flowcheck_net.checkpoint.follow import status_words
 
+        self._paced(status)
         if not done and status.lag == self._lag:
             return
         self._lag = status.lag
@@ -201,6 +203,23 @@ class _Say:
             return
         training = "?" if status.training_step is None else f"{status.training_step:,}"
         click.echo(f"training {training}, replica {status.replica_step:,}, full {status.full_step:,}: {status.reason}")
+
+    def _paced(self, status: "FollowStatus") -> None:
+        """The interval of full states was changed, or more nodes are asked for."""
+        import json
+
+        from flowcheck_net.checkpoint.pace import paced_text, paced_words
+
+        paced = status.paced
+        if paced is None or self._pace == (paced.interval, paced.act, paced.nodes):
+            return
+        told, self._pace = self._pace, (paced.interval, paced.act, paced.nodes)
+        if told is None:
+            return  # as asked for
+        if self._json:
+            click.echo(json.dumps({"event": "pace", "step": status.replica_step, **paced_words(paced)}, sort_keys=True))
+        else:
+            click.echo(paced_text(paced))
 
     def refused(self, error: "StepIncomplete | StepRefused") -> None:
         """What is asked of the trainer."""

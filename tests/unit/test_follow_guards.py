@@ -15,6 +15,7 @@ from flowcheck_net.checkpoint.follow import Follower, Lag, Settings  # noqa: E40
 from flowcheck_net.checkpoint.follow_store import Store  # noqa: E402
 from flowcheck_net.checkpoint.guarded import Guards  # noqa: E402
 from flowcheck_net.checkpoint.hyper import StepValues  # noqa: E402
+from flowcheck_net.checkpoint.lag import Act  # noqa: E402
 from tests.unit.test_checkpoint_refusals import LAYOUT, SPEC, begun  # noqa: E402
 from tests.unit.test_follow_store import ASSEMBLY, FIRST, TRAINING, Given, straight  # noqa: E402
 
@@ -69,6 +70,7 @@ class Following:
         self.judged = Judged()
         prover: Any = SimpleNamespace(look=lambda: self.judged)
         boards: Any = Boards(self.store.gradients)
+        self.boards = boards
         settings = Settings(FIRST, 1, False, 64, ANCHOR, patience=patience)
         self.follower = Follower(boards, prover, self.store, settings, "plan")
 
@@ -171,3 +173,31 @@ def test_a_regular_checkpoint_that_lacks_a_tensor_tries_nothing(begin: Begin, tm
     del truth["optimizer"]["state"][1]["exp_avg"]
     with pytest.raises(StepRefused, match=r"optimizer\.state\.1\.exp_avg differs"):
         begin({5: truth}).turn(5)
+
+
+def test_a_slow_disk_makes_full_states_rarer(begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: 20.5 seconds for 3 steps, 6.83 a step; 20 / (0.9 * 6.83 - 0.5) = 3.5, so every 4 steps."""
+    clock = [0.0]
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    made = begin({})
+    save, advance = made.store.save, made.store.advance
+
+    def slow(real: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+        def done(*given: Any) -> Any:
+            clock[0] += seconds
+            return real(*given)
+
+        return done
+
+    monkeypatch.setattr(made.store, "save", slow(save, 20.0))
+    monkeypatch.setattr(made.store, "advance", slow(advance, 0.5))
+    made.boards.newest = 5 - FIRST
+    assert made.turn(5, 6, 7, 8)[0] == [5]
+    made.boards.newest = 8 - FIRST
+    done, status = made.turn(5, 6, 7, 8)
+    assert (done, status.replica_step, status.full_step) == ([6, 7, 8], 8, 6)
+    assert status.paced is not None
+    assert (status.paced.interval, status.paced.act) == (4, Act.LOWER)
+    told: Any = follow.status_words(status)["pace"]
+    assert (told["save_every"], told["act"], told["load"]) == (4, "publish-less-often", 0.805)  # 0.5/6.83 + 20/6.83/4
+    assert saved(tmp_path) == [5, 6]
