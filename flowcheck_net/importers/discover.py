@@ -1,6 +1,7 @@
 """Devices are asked what they hear and mirror -> a survey, judged like any other source of cables."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +20,7 @@ from flowcheck_net.importers.options import Choice, Options
 from flowcheck_net.importers.run import Graph
 from flowcheck_net.intent import MirrorSession, SwitchAddress
 from flowcheck_net.model.asics import asic_of
+from flowcheck_net.model.platforms import SITE_TABLES
 from flowcheck_net.spec.inventory import Inventory, InventoryDevice
 
 AT_ONCE = 16
@@ -102,7 +104,7 @@ def with_answers(graph: Graph, answers: Sequence[Answer]) -> Graph:
 
 
 def _with_answer(switch: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    chip = asic_of(answer.facts.model) if answer.facts.model else ""
+    chip = asic_of(answer.facts.model, os.environ.get(SITE_TABLES, "")) if answer.facts.model else ""
     words = list(_with_foreign(switch, answer.sessions).items())
     # Behind the platform, where one looks for it.
     return dict([*words[:2], *([("asic", chip)] if chip else []), *words[2:]])

@@ -54,6 +54,11 @@ def asic_of(model: str, site: str = "") -> str:
     return fitting[0] if len(fitting) == 1 else ""
 
 
+def forget_tables() -> None:
+    """Read every table anew when it is next asked for."""
+    _read.cache_clear()
+
+
 def _files(site: str) -> dict[str, Path]:
     found = {path.stem: path for path in _TABLES.glob("*.yaml")}
     return found | ({path.stem: path for path in (Path(site) / _FOLDER).glob("*.yaml")} if site else {})

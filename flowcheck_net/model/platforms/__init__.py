@@ -11,7 +11,7 @@ from typing import Any
 
 from flowcheck_net.errors import PlanError
 from flowcheck_net.intent import Capabilities, Counted, Direction, SessionLimit
-from flowcheck_net.model.asics import asic
+from flowcheck_net.model.asics import asic, forget_tables
 from flowcheck_net.spec.load import load_yaml
 from flowcheck_net.spec.topology import Limits
 
@@ -66,6 +66,9 @@ def site_digests(platforms: Iterable[str]) -> tuple[tuple[str, str], ...]:
     site = os.environ.get(SITE_TABLES, "")
     if not site:
         return ()
+    # `watch` lives for days: what a table says now counts, not what it said when it was first read.
+    _read.cache_clear()
+    forget_tables()
     found = {}
     for platform in set(platforms):
         system, _, chip = platform.partition(_ON)
