@@ -1,11 +1,14 @@
 """``flowcheck-net accept``: does whatever is published equal the trainer's state, whatever goes wrong?"""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flowcheck_net.checkpoint.accept.words import Outcome, Report
 
 
@@ -72,16 +75,17 @@ def command(
     from flowcheck_net.cli.output import emit_json
 
     wanted = tuple(known[word] for word in kinds) or tuple(Kind)
-    report = accept(
-        example,
-        1 if only is not None else experiments,
-        seed=seed,
-        steps=steps,
-        every=every,
-        kinds=wanted,
-        first=only or 0,
-        each=None if as_json else _tell,
-    )
+    with _terminable():
+        report = accept(
+            example,
+            1 if only is not None else experiments,
+            seed=seed,
+            steps=steps,
+            every=every,
+            kinds=wanted,
+            first=only or 0,
+            each=None if as_json else _tell,
+        )
     if html is not None:
         try:
             html.write_text(render_html(report), encoding="utf-8")
@@ -97,6 +101,18 @@ def command(
         numbers = ", ".join(str(each.number) for each in report.wrong[:10])
         hint = f"flowcheck-net accept --seed {seed} --only {report.wrong[0].number} makes the first happen again"
         raise FlowcheckError(f"{len(report.wrong)} of {len(report.outcomes)} experiments failed: {numbers}", hint=hint)
+
+
+@contextmanager
+def _terminable() -> "Iterator[None]":
+    """SIGTERM ends like Ctrl-C: files of a run lie in memory, and must not stay there."""
+    import signal
+
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def _tell(outcome: "Outcome") -> None:

@@ -1,6 +1,8 @@
 """The acceptance harness: it passes on the code as it is, and fails on code that is broken on purpose."""
 
 import json
+import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,3 +70,24 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert alone.exit_code == 0, alone.output
     assert "fault: step" in alone.output
     assert CliRunner().invoke(cli, ["accept", "--kind", "moon"]).exit_code == 2
+
+
+def test_a_run_that_is_ended_leaves_nothing_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run, "MEMORY", str(tmp_path))
+    there: list[Path] = []
+
+    class Ended:
+        def __init__(self, _example: Path, place: Path, **_: Any) -> None:
+            (place / "file").touch()
+            there.extend(tmp_path.glob("*/file"))
+
+        def run(self, *_: Any, **__: Any) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(run, "Acceptance", Ended)
+    former = signal.getsignal(signal.SIGTERM)
+    done = CliRunner().invoke(cli, ["accept", "--example", str(EXAMPLE)])
+    assert done.exit_code == 1
+    assert len(there) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is former

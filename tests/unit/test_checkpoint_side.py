@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcheck_net.checkpoint import side_client
-from flowcheck_net.checkpoint.side import Cause, SideLog, TensorValue, decode, read_side
+from flowcheck_net.checkpoint.side import Cause, SideLog, SideTail, TensorValue, decode, read_side
 from flowcheck_net.checkpoint.side_client import ACK, SideChannel, framed, plain, rng_states
 from flowcheck_net.checkpoint.side_frame import unframe
 from flowcheck_net.checkpoint.side_server import Guard, Listener, ListenReport
@@ -303,3 +303,26 @@ def test_the_command_listens_until_it_is_told_to_end(tmp_path: Path) -> None:
             program.terminate()
         told = json.loads(program.communicate()[0])
     assert told == {"connections": 1, "cut": 0, "damaged": 0, "messages": 1, "refused": {}, "repeated": 0}
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_a_log_that_grows_gives_what_the_log_so_far_gives(tmp_path: Path, size: int) -> None:
+    """Runs that put others out of force, two ranks, a damaged message, and messages cut anywhere."""
+    rates = {"learning_rates": [0.5, 0.25]}
+    told = [message(step, step - 1, values=rates, fields={"x": "y" * step}) for step in range(1, 6)]
+    told += [message(step, step - 1, rank=1, values=rates if step != 3 else {}) for step in range(1, 4)]
+    told += [message(4, 0, run="b", values={"learning_rates": [9.0, 9.0]}), message(6, 2, run="b", values=rates)]
+    data = bytearray(b"".join(map(framed, told)))
+    data[len(framed(told[0])) + 30] ^= 1
+    whole, path = tmp_path / "whole", tmp_path / "log"
+    tail = SideTail(path)
+    assert tail.values() == {}  # it is not there yet
+    for at in range(0, len(data), size):
+        with path.open("ab") as file:
+            file.write(data[at : at + size])
+        if size > 1 or at % 50 == 0:
+            whole.write_bytes(data[: at + size])
+            assert tail.values() == read_side(whole).values()
+    assert tail.values() == read_side(path).values()
+    assert tail.values()[4].learning_rates == (9.0, 9.0)
+    assert 5 not in tail.values()
