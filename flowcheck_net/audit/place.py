@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from flowcheck_net.audit.again import came_again
 from flowcheck_net.audit.pattern import Pattern, Track, message_end
 from flowcheck_net.audit.ranges import Ranges, clip, holes, merge
 from flowcheck_net.audit.restart import Clock, runs
@@ -77,6 +78,7 @@ def place(
     """
     bases, others, ambiguous = _find(track, pattern, broadcasts, window)
     clock = Clock(track, pattern, bases, period)
+    twice = came_again(track, pattern, bases)
     torn = out_of_time(track, pattern, bases, period, any(m.bytes not in broadcasts for m in others))
     filled, doubt = _with_inferred(track, pattern, bases, others, -1 if window is None else window.start, clock)
     firm = [base for base in bases if window is not None or not _weak(track, pattern, base, broadcasts)]
@@ -89,7 +91,7 @@ def place(
     )
     taken = [(b, b + pattern.span - 1) for b in filled if b is not None]
     taken += [(m.position, message_end(m) - 1) for m in others]
-    return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous or doubt or torn)
+    return Placement(windows, tuple(others), _outside(track, merge(taken)), ambiguous or doubt or torn or twice)
 
 
 def _find(

@@ -10,6 +10,7 @@ from flowcheck_net.audit.coverage import audit
 from flowcheck_net.audit.result import AuditReport, HopResult, RingResult
 from flowcheck_net.audit.verdict import Finding, FindingKind, Verdict
 from flowcheck_net.plan.plan import Plan, expectation
+from flowcheck_net.receive.pcapng_write import PcapngWriter
 from flowcheck_net.receive.records import Flow, Records
 from flowcheck_net.receive.replay import replay
 from tests.doubles.synth_reading import read
@@ -260,3 +261,22 @@ def test_a_connection_that_begins_anew_does_not_make_a_wrong_place_the_only_one(
     report = audit(expectation(plan), changed)
     assert set(verdicts(report)) == {Verdict.UNKNOWN}
     assert "it began anew" in report.rings[0].reason
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_job_that_came_back_on_its_queue_pairs_in_one_file_is_unknown(tmp_path: Path, cut: bool) -> None:
+    """The same positions twice, half a minute apart: the second job's packets would fill up the first one's."""
+    plan = windowed_plan("reduced", nccl=SIMPLE, **UNEQUAL)
+    world = World(tmp_path)
+    faults = ["cut:iteration=3,at=0.6"] if cut else []
+    first, second = (read(world.capture(plan, iterations=n, faults=f))[0] for n, f in ((5, faults), (6, [])))
+    names = sorted({packet.interface for packet in second})
+    both = tmp_path / "both.pcapng"
+    with PcapngWriter(both, names, "test") as writer:
+        for packets, later in ((first, 0), (second, 30 * 10**9)):
+            for packet in packets:
+                writer.write(names.index(packet.interface), packet.time + later, packet.frame)
+    report = audit(expectation(plan), replay([both]))
+    assert report.verdict is Verdict.UNKNOWN
+    assert Verdict.COVERED not in verdicts(report)
+    assert all("came again, whole" in ring.reason for ring in report.rings)
