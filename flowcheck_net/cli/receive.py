@@ -250,7 +250,10 @@ def _receive(
         with _ended_by_signals(run), changed_by_hangup(run, read if plan_file else None) as look, live_table() as show:
             last = watch(run, duration_s=ends[0], idle_s=ends[1], show=warned(plan, seen))
     except ReceiveError:
-        if not run.started:
+        if run.started:
+            words = f"`flowcheck-net receive --recover -o {output}`"
+            click.echo(f"what came until then is kept: {words} makes records of it", err=True)
+        else:
             clear(folder)
         raise
     records = _write(folder, output, run.deaths)

@@ -244,8 +244,11 @@ int control_harvest(struct control *control)
 }
 
 // Dealers first: what they have still dealt is counted.
-static void stop_all(struct control *control)
+void control_stop(struct control *control)
 {
+	if (control->stopped)
+		return;
+	control->stopped = true;
 	for (uint32_t i = 0; i < control->config->port_count; i++)
 		control->dealers[i].stop = true;
 	for (uint32_t i = 0; i < control->config->port_count; i++)
@@ -262,7 +265,7 @@ int control_finish(struct control *control)
 {
 	int rc = 0;
 
-	stop_all(control);
+	control_stop(control);
 	for (uint32_t i = 0; i < control->worker_count; i++)
 		if (control->workers[i].place != NULL)
 			place_finish(control->workers[i].place, poll_now());

@@ -26,6 +26,7 @@ struct control {
 	struct spool spool;
 	struct tap tap; // without ports where no pcapng file is to be written
 	struct placement placement;
+	bool stopped;
 };
 
 // Held by the control thread but while it waits, so that others may look at what it knows.
@@ -55,8 +56,11 @@ static inline uint32_t control_dealer_chain(const struct control *control, uint3
 bool control_set_up(struct control *control, const struct config *config);
 // Begins to receive. False: say_error() was called.
 bool control_start(struct control *control);
-// Takes finished messages out of the running workers and writes them. -errno: the spool cannot be written.
+// Takes finished messages out of the running workers and writes them. -errno: the spool cannot be written; -ECANCELED:
+// say_error() was called.
 int control_harvest(struct control *control);
+// Ends the workers and all else that runs beside; nothing more the second time.
+void control_stop(struct control *control);
 // Ends the workers, and writes all that they counted. -errno.
 int control_finish(struct control *control);
 void control_free(struct control *control);

@@ -49,14 +49,17 @@ static int run(const sigset_t *signals)
 		return EXIT_FAILURE;
 	}
 	status_say(&control, "started");
-	while (rc == 0 && !told_to_stop(signals, config.interval_ms)) {
+	// Where nobody hears what is said, nobody watches any more: it may have died before PR_SET_PDEATHSIG was in force.
+	while (rc == 0 && !told_to_stop(signals, config.interval_ms) && !ferror(stdout)) {
 		rc = control_harvest(&control);
 		status_say(&control, "status");
 	}
 	if (rc == 0)
 		rc = control_finish(&control);
 	if (rc != 0) {
-		say_error("spool", config.spool, "%s cannot be written: %s", config.spool, strerror(-rc));
+		if (rc != -ECANCELED) // or it was said already
+			say_error("spool", config.spool, "%s cannot be written: %s", config.spool, strerror(-rc));
+		control_stop(&control); // nobody may poll while DPDK takes its memory away
 		return EXIT_FAILURE;
 	}
 	status_say(&control, "stopped");
