@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make torch)")
 
+from flowcheck_net.checkpoint.baselines import tap  # noqa: E402
+
 SMALL = ["--width", "16", "--blocks", "1", "--steps", "4", "--interval", "2", "--full-every", "2", "--rounds", "1"]
 METHODS = {"sync", "async", "incremental", "hybrid"}
 
@@ -40,6 +42,22 @@ def compare(place: Path, code: str | None, *arguments: str) -> tuple[int, dict[s
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=900)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def test_a_full_ring_of_gradients_says_so_and_is_never_taken_up_from_another_run(tmp_path: Path) -> None:
+    mine = tap.Tap(tmp_path / "tap", 3, new=True)
+    theirs = tap.Tap(tmp_path / "tap", 3, new=False)
+    for step in range(5, 5 + tap.SLOTS):
+        assert mine.free(step)
+        mine.slot(step)[:] = bytes([step, 0, step])
+        mine.mark(step, taken=True)
+    assert not mine.free(5 + tap.SLOTS)
+    assert [bytes(theirs.slot(step)) for step in (5, 31, 32, 36)] == [bytes([n, 0, n]) for n in (5, 31, 32, 36)]
+    theirs.mark(5, taken=False)
+    assert mine.free(5 + tap.SLOTS)
+    assert not mine.free(6 + tap.SLOTS)
+    with pytest.raises(FileExistsError):
+        tap.Tap(tmp_path / "tap", 3, new=True)
 
 
 @pytest.mark.timeout(1000)

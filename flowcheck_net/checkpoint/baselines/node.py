@@ -70,7 +70,7 @@ class Node:
         self._place, self._interval = Path(place), interval
         self._training = build_training(load_training(self._place / "training.yaml"))
         self._layout = handed_layout(self._training.layout.steady[0])
-        self._tap = Tap(self._memory / f"tap-{self._place.name}", self._layout.size)
+        self._tap = Tap(self._memory / f"tap-{self._place.name}", self._layout.size, new=False)
         self._ledger = Ledger(self._place / "events" / "node.jsonl")
         self._cpu = time.process_time()
         self._take_up(step, Path(anchor))

@@ -90,7 +90,8 @@ def compare(setup: Setup, tell: Callable[[str], None] | None = None) -> Comparis
                 tell(f"failure {number + 1} of {setup.kills}: {method}")
                 place = top / f"failure-{number}-{method}"
                 place.mkdir()
-                failures.append(fail_once(setup, method, place, memory, chance))
+                with tempfile.TemporaryDirectory(dir=memory) as own:
+                    failures.append(fail_once(setup, method, place, Path(own), chance))
                 _free_replicas(place)
                 shutil.rmtree(place)
     return Comparison(setup, machine, tuple(stretches), tuple(failures))

@@ -30,10 +30,10 @@ _WORD = 8
 class Tap:
     """A ring of gradients in a file of shared memory: a word for each slot (its step; 0: free), then the slots."""
 
-    def __init__(self, path: Path, size: int) -> None:
-        """``size``: bytes of a gradient. The file is made where it is not there."""
+    def __init__(self, path: Path, size: int, *, new: bool) -> None:
+        """``size``: bytes of a gradient; ``new``: make the file. One of another run has full slots."""
         self.size = size
-        with path.open("a+b") as file:
+        with path.open("x+b" if new else "r+b") as file:
             file.truncate(SLOTS * (_WORD + size))
             self._memory = memoryview(mmap.mmap(file.fileno(), SLOTS * (_WORD + size)))
 
@@ -66,7 +66,7 @@ class HybridWriter(Writer):
         self._full_every, self._interval = full_every, interval
         self._count = 0
         self._training = self._describe()
-        self._tap = Tap(node.memory / f"tap-{place.name}", _gradient_size(self._training))
+        self._tap = Tap(node.memory / f"tap-{place.name}", _gradient_size(self._training), new=True)
 
     def _describe(self) -> Training:
         path = self.place / "training.yaml"
