@@ -24,6 +24,9 @@ $(READY): pyproject.toml constraints.txt meson.build
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q --retries 8 -c constraints.txt meson-python meson ninja cffi setuptools wheel
 	$(BIN)/pip install -q --retries 8 -c constraints.txt --no-build-isolation -e '.[dev]'
+	# a user who may not write the build tree only asks whether it is up to date: opening the build's log would fail
+	@echo "import os; os.access('$(CURDIR)/build/cp311', os.W_OK) or os.environ.setdefault('MESONPY_EDITABLE_VERBOSE', '1')" \
+	    > "$$(echo .venv/lib/python3.*/site-packages)/flowcheck-net-reader.pth"
 	@touch $@
 
 torch: $(TORCH) ## PyTorch for the checkpoint commands and their tests (the extra `checkpoint`); a CPU build will do
