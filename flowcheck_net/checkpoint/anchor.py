@@ -19,6 +19,8 @@ from typing import Any
 
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepRefused, Stop
 from flowcheck_net.checkpoint.hyper import Kernel, LossScaling, OptimizerSpec, ParameterGroup, Rule, Scaler
+from flowcheck_net.checkpoint.inventory import is_partitioned
+from flowcheck_net.checkpoint.inventory_read import leaves
 from flowcheck_net.checkpoint.layout import Parameter, ParameterLayout
 from flowcheck_net.checkpoint.schedule import ANNOUNCED, CONSTANT, LearningRates
 from flowcheck_net.checkpoint.state import PARAM, STEP, ReplicaState, Standing, regions_of, torch_dtype
@@ -42,6 +44,12 @@ def read_anchor(path: Path) -> Anchor:
         raise RecordsCorrupt(f"{path} cannot be read as a checkpoint: {error}") from error
     _refuse_changed(path)
     missing = [key for key in ("step", "model", "optimizer") if not isinstance(found, dict) or key not in found]
+    parts = sorted(name for name, _ in leaves(found) if is_partitioned(name)) if isinstance(found, dict) else []
+    if parts:
+        more = f" and {len(parts) - 20:,} more" if len(parts) > 20 else ""
+        reason = f"an optimizer that is cut over the ranks is in it: {', '.join(parts[:20])}{more}"
+        hint = "write a regular checkpoint with whole tensors: for DeepSpeed zero_to_fp32, or an optimizer without ZeRO"
+        raise RecordsCorrupt(f"{path} is no anchor: {reason}", hint=hint)
     if missing:
         raise RecordsCorrupt(f"{path} is no anchor: it has no {missing[0]!r}", hint="docs/checkpoint.md shows the form")
     return dict(found)

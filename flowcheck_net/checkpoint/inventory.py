@@ -85,6 +85,11 @@ class Inventory:
         """What blocks publication."""
         return tuple(each for each in self.fields if each.origin is Origin.UNKNOWN)
 
+    @property
+    def partitioned(self) -> tuple[Listed, ...]:
+        """Parts of an optimizer that is cut over the ranks: listed, and never written by us."""
+        return tuple(each for each in self.fields if is_partitioned(each.field.name))
+
     def of(self, origin: Origin) -> tuple[Listed, ...]:
         """All of one source."""
         return tuple(each for each in self.fields if each.origin is origin)
@@ -134,6 +139,19 @@ _RULES: tuple[tuple[str, Origin, str], ...] = (
     ),
 )
 _COMPILED = tuple((re.compile(pattern), origin, reason) for pattern, origin, reason in _RULES)
+
+
+_PARTITIONED = re.compile(
+    r"(?:.*\.)?(?:single_partition_of_fp32_groups|base_optimizer_state|fp32_flat_groups|param_slice_mappings"
+    r"|partition_count|group_paddings|(?:dp_group_idx|gbuf_idx|bucket_idx)_\d+|optimizer\.distributed)(?:\..*)?"
+)
+"""DeepSpeed's ZeRO (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py) and Megatron's distributed optimizer
+(megatron/core/optimizer/distrib_optimizer.py): flat runs of elements of many parameters, of one rank each."""
+
+
+def is_partitioned(name: str) -> bool:
+    """Is it a part of an optimizer whose state is cut over the ranks?"""
+    return _PARTITIONED.fullmatch(name) is not None
 
 
 def classify(

@@ -101,6 +101,11 @@ def _show(path: Path, found: "Inventory", *, every: bool, as_json: bool) -> None
         tensors = sum(field.tensor for field in fields)
         counts.add_row(origin, amount(len(fields)), amount(tensors), amount(sum(field.size for field in fields)))
     console().print(counts)
+    if found.partitioned:
+        names = ", ".join(each.field.name for each in found.partitioned[:3])
+        more = f" and {len(found.partitioned) - 3:,} more" if len(found.partitioned) > 3 else ""
+        told = f"not publishable in this form: {names}{more} are parts of an optimizer that is cut over the ranks"
+        console().print(escape(shown(told)))
     asked = found.fields if every else found.unknown
     if asked:
         listed = table("fields" if every else "of unknown source", "field", "kind", "source", "why")
@@ -115,7 +120,8 @@ def _json(path: Path, found: "Inventory") -> dict[str, Any]:
     return {
         "path": str(path),
         "form": found.form,
-        "publishable": not found.unknown,
+        "publishable": not (found.unknown or found.partitioned),
+        "partitioned": [each.field.name for each in found.partitioned],
         "fields": [
             {
                 "name": each.field.name,

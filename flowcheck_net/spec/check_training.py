@@ -98,7 +98,14 @@ def _listed(training: TrainingSpec) -> Iterator[Fault]:
             found = sizes.get(source)
             if found != prod(parameter.shape):
                 has = "is in no bucket" if found is None else f"has {found} elements, not {prod(parameter.shape)}"
-                yield Fault(("parameters", number, "name"), f"{source[0]}/{source[1]} {has}")
+                parted = found is not None and found < prod(parameter.shape)
+                yield Fault(("parameters", number, "name"), f"{source[0]}/{source[1]} {has}", _PARTED if parted else "")
+
+
+_PARTED = (
+    "a parameter of which each shard reduces a part (HSDP, several instances of a distributed optimizer) cannot be "
+    "replayed whole: describe each part as a parameter of its own, with the optimizer's state of that part"
+)
 
 
 def _schedule(training: TrainingSpec) -> Iterator[Fault]:

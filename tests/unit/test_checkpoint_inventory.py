@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from flowcheck_net.checkpoint.anchor import read_anchor
 from flowcheck_net.checkpoint.inventory import Declaration, Field, Origin, classify
 from flowcheck_net.checkpoint.inventory_read import read_fields
 from flowcheck_net.checkpoint.unpickle import Inert, read_form
@@ -332,3 +333,19 @@ def test_tied_tensors_need_one_state_only(tmp_path: Path) -> None:
 def test_fields_know_their_bytes() -> None:
     assert Field("w", "tensor", "f", "bfloat16", (3, 5)).size == 30
     assert Field("w", "int", "f").size == 0
+
+
+@pytest.mark.parametrize("layout", [megatron, deepspeed])
+def test_an_optimizer_that_is_cut_over_the_ranks_is_never_called_publishable(tmp_path: Path, layout: Any) -> None:
+    layout(tmp_path)
+    found = classify(*read_fields(tmp_path))
+    told = json.loads(CliRunner().invoke(cli, ["checkpoint", "inventory", str(tmp_path), "--json"]).stdout)
+    assert [each.field.name for each in found.partitioned] == told["partitioned"]
+    if layout is megatron:
+        assert told["partitioned"] == []
+        return
+    assert any("single_partition_of_fp32_groups" in each for each in told["partitioned"])
+    assert told["publishable"] is False
+    path = next(tmp_path.glob("**/*_optim_states.pt"))
+    with pytest.raises(RecordsCorrupt, match=r"cut over the ranks is in it: .*single_partition_of_fp32_groups"):
+        read_anchor(path)

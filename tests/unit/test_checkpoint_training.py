@@ -129,3 +129,28 @@ def test_what_only_megatron_has_is_told(tmp_path):
     scaling = build_training(load_training(path)).optimizer.scaling
     assert scaling is not None
     assert (scaling.rule, scaling.hysteresis, scaling.min_scale) == ("megatron", 4, 1.0)
+
+
+def test_a_parameter_that_shards_reduce_in_parts_is_refused_with_the_cure(tmp_path):
+    """HSDP: each shard all-reduces a half of the matrix."""
+    text = """
+version: 1
+parameters: [{name: w, shape: [4, 2], dtype: fp32, sum: [[rep0, w], [rep1, w]]}]
+buckets:
+  rule: listed
+  groups:
+    - {group: rep0, buckets: [{dtype: fp32, elements: 4, slots: [{name: w, offset: 0, elements: 4}]}]}
+    - {group: rep1, buckets: [{dtype: fp32, elements: 4, slots: [{name: w, offset: 0, elements: 4}]}]}
+optimizer: {rule: sgd, kernel: for-loop, groups: [{parameters: [w], learning_rate: 0.1}]}
+"""
+    path = tmp_path / "training.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_training(path)
+    assert [problem.message for problem in caught.value.problems] == [
+        "rep0/w has 4 elements, not 8",
+        "rep1/w has 4 elements, not 8",
+    ]
+    assert all("describe each part as a parameter of its own" in problem.cure for problem in caught.value.problems)
+    path.write_text(text.replace("[4, 2]", "[4]").replace(", sum: [[rep0, w], [rep1, w]]", ", sum: [[rep1, w]]"))
+    assert build_training(load_training(path)).layout.parameters[0].sources[0].group == "rep1"
