@@ -33,7 +33,7 @@ def command(
     partial: bool,
     **given: Any,  # noqa: ANN401 - the options of options_from
 ) -> None:
-    r"""Ask the devices of INVENTORY what they hear by LLDP, their speeds and mirror sessions; write the topology.
+    """Ask the devices of INVENTORY what they hear by LLDP, their speeds and mirror sessions; write the topology.
 
     Nothing is changed on any device. A cable counts when both of its ends tell it; everything else is listed, and keeps
     the file from being written unless --partial is given.
@@ -48,7 +48,7 @@ def command(
       devices:
         - {name: leaf1, platform: eos, management: "ssh:leaf1.example.net"}
         - {name: host1, platform: linux, management: "tc:ssh:host1", role: host}
-    """
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.apply_progress import shown_stages
     from flowcheck_net.cli.switches import default_state_dir
     from flowcheck_net.drivers.registry import open_driver
