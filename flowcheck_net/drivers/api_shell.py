@@ -62,3 +62,13 @@ class ApiShell:
         """Raise Confused unless we are in this mode."""
         if self.mode != mode:
             raise Confused(f"the lines lead to mode {self.mode!r}, not {mode!r}: nothing was sent")
+
+
+def doubt_of(text: str, login: str) -> str:
+    """What to do about a connection that failed so; empty: try again."""
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return "give the switch's CA with ca=FILE"
+    if "401" in text or "nauthorized" in text or "uthentication" in text:
+        # Trying again locks accounts.
+        return f"check user and password ({login})"
+    return ""

@@ -179,8 +179,8 @@ class CliDriver(ABC):
     def _carry_out(self, steps: Sequence[Step], picture: Picture) -> None:
         blocks = self._render(steps, picture)
         change = self._change(steps, picture)
-        if picture.stale:
-            self._ask(lambda: change.run(picture.stale))
+        # The steps start from what was read, so that must stay: a switch that goes back takes no second trial either.
+        self._settle(picture)
         if self._dialect.words.transaction is not None:
             self._send(change, blocks, 0)
         else:
@@ -246,10 +246,15 @@ class CliDriver(ABC):
             raise StateUnknown(self._switch, text) from error
 
     def _take_effect(self) -> None:
-        """Confirm what an earlier write of ours committed on trial and was cut off from confirming."""
-        picture = self._look(Purpose.READ)
+        """Finish what an earlier write of ours was cut off from."""
+        self._settle(self._look(Purpose.READ))
+
+    def _settle(self, picture: Picture) -> None:
+        """Clear away what earlier writes of ours left pending, and confirm what they committed on trial."""
+        change = Change(self._live(), self._dialect.words, "", self._where.confirm)
+        if picture.stale:
+            self._ask(lambda: change.run(picture.stale))
         if picture.unconfirmed:
-            change = Change(self._live(), self._dialect.words, "", self._where.confirm)
             self._ask(lambda: change.run(picture.unconfirmed))
 
     @contextmanager

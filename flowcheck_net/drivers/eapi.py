@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from flowcheck_net.drivers.api_shell import ApiShell
+from flowcheck_net.drivers.api_shell import ApiShell, doubt_of
 from flowcheck_net.drivers.checks import limits_of
 from flowcheck_net.drivers.cli_driver import CliDriver
 from flowcheck_net.drivers.login import Login
-from flowcheck_net.drivers.ssh_connect import Lost, Unreachable
+from flowcheck_net.drivers.ssh_connect import Lost, Unreachable, knock, try_connecting
 from flowcheck_net.drivers.ssh_shell import LineRejected
 from flowcheck_net.intent import Capabilities, SwitchAddress
 
@@ -37,23 +37,27 @@ class EapiDriver(CliDriver):
         del jump
         if self._dialect.name != "eos":
             raise Unreachable(f"eAPI is Arista's, and the platform's dialect is {self._dialect.name}")
-        from napalm.eos import EOSDriver
-
-        where, login = self._where, self._login
+        where = self._where
         try:
             context = ssl.create_default_context(cafile=str(where.ca) if where.ca else None)
         except OSError as error:
             raise Unreachable(f"{where.ca}: {error.strerror or error}") from error
+        self._device = try_connecting(where, lambda: self._login_to(context))
+        return ApiShell(self._call, self._dialect.words, where.host)
+
+    def _login_to(self, context: ssl.SSLContext) -> object:
+        from napalm.eos import EOSDriver
+
+        where, login = self._where, self._login
+        knock(where)
         options = {"transport": "https", "port": where.port, "context": context, "enable_password": login.enable}
         device = EOSDriver(where.host, login.user, login.password, timeout=where.timeout, optional_args=options)
         try:
             device.open()
         except Exception as error:
             text = login.without_secrets(str(error) or repr(error))
-            doubt = "give the switch's CA with ca=FILE" if "CERTIFICATE_VERIFY_FAILED" in text else ""
-            raise Unreachable(f"{where}: {text}", doubt) from error
-        self._device = device
-        return ApiShell(self._call, self._dialect.words, where.host)
+            raise Unreachable(f"{where}: {text}", doubt_of(text, where.login)) from error
+        return device
 
     def _call(self, commands: Sequence[str]) -> list[str]:
         from pyeapi.eapilib import CommandError

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from flowcheck_net.drivers.api_shell import ApiShell
+from flowcheck_net.drivers.api_shell import ApiShell, doubt_of
 from flowcheck_net.drivers.checks import limits_of
 from flowcheck_net.drivers.cli_driver import CliDriver
 from flowcheck_net.drivers.login import Login
-from flowcheck_net.drivers.ssh_connect import Lost, Unreachable
+from flowcheck_net.drivers.ssh_connect import Lost, Unreachable, knock, try_connecting
 from flowcheck_net.drivers.ssh_shell import LineRejected
 from flowcheck_net.intent import Capabilities, SwitchAddress
 
@@ -39,11 +39,18 @@ class NxapiDriver(CliDriver):
         del jump
         if self._dialect.name != "nxos":
             raise Unreachable(f"NX-API is Cisco's, and the platform's dialect is {self._dialect.name}")
+        where = self._where
+        if where.ca is not None and not where.ca.is_file():
+            raise Unreachable(f"{where.ca}: No such file or directory")
+        self._napalm = try_connecting(where, self._login_to)
+        self._device = self._napalm.device
+        return ApiShell(self._call, self._dialect.words, where.host)
+
+    def _login_to(self) -> Any:  # noqa: ANN401 -- napalm is not typed
         from napalm.nxos import NXOSDriver
 
         where, login = self._where, self._login
-        if where.ca is not None and not where.ca.is_file():
-            raise Unreachable(f"{where.ca}: No such file or directory")
+        knock(where)
         # napalm does not check certificates unless it is told to.
         verify = str(where.ca) if where.ca else True
         options = {"transport": "https", "port": where.port, "ssl_verify": verify}
@@ -54,10 +61,8 @@ class NxapiDriver(CliDriver):
         except Exception as error:
             # napalm's own words name the host alone; why it is so stands behind them.
             text = login.without_secrets(str(error.__context__ or error) or repr(error))
-            doubt = "give the switch's CA with ca=FILE" if "CERTIFICATE_VERIFY_FAILED" in text else ""
-            raise Unreachable(f"{where}: {text}", doubt) from error
-        self._device, self._napalm = driver.device, driver
-        return ApiShell(self._call, self._dialect.words, where.host)
+            raise Unreachable(f"{where}: {text}", doubt_of(text, where.login)) from error
+        return driver
 
     def _getters(self) -> Any | None:  # noqa: ANN401 -- napalm is not typed
         return self._napalm

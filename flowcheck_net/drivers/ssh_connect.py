@@ -128,15 +128,16 @@ def _take(channel: "paramiko.Channel", output: bytearray, complaint: bytearray) 
 
 def connect(where: Reference, login: Login, jump_login: Login, device_type: str) -> Wire:
     """A terminal on the switch; connecting is tried again, nothing else is. Raises Unreachable."""
-    return _again(where, lambda: _connect(where, login, jump_login, device_type))
+    return try_connecting(where, lambda: _connect(where, login, jump_login, device_type))
 
 
 def connect_plain(where: Reference, login: Login, jump_login: Login) -> "Clients":
     """A connection to the switch without a terminal, checked and tried again like ``connect``; raises Unreachable."""
-    return _again(where, lambda: _connect_plain(where, login, jump_login))
+    return try_connecting(where, lambda: _connect_plain(where, login, jump_login))
 
 
-def _again(where: Reference, attempt: Callable[[], Made]) -> Made:
+def try_connecting(where: Reference, attempt: Callable[[], Made]) -> Made:
+    """Connect, ``retries`` times again where the host cannot be reached; raises Unreachable."""
     for left in reversed(range(where.retries + 1)):
         try:
             return attempt()
@@ -184,6 +185,11 @@ def _connect(where: Reference, login: Login, jump_login: Login, device_type: str
         Wire(connection, jump).close()
         _explain(where, login, policy, error)
     return Wire(connection, jump)
+
+
+def knock(where: Reference) -> None:
+    """Is anybody there? For clients that wait as long for a connection as for an answer. Raises Unreachable."""
+    _socket(where).close()
 
 
 def _socket(where: Reference) -> socket.socket:

@@ -144,7 +144,7 @@ class TcDriver:
         found = find(machine, self._job)
         check(step, machine, found, self._job)
         if step.kind is StepKind.DELETE:
-            self._remove(found[step.session.name], machine)
+            self._remove(found[step.session.name])
         else:
             self._add(step.session, machine)
 
@@ -156,16 +156,17 @@ class TcDriver:
             try:
                 self._batch(lines_to_add(session, machine, self._job, kind))
             except Refused as error:
-                self._clear(session.name, machine)
+                self._clear(session.name)
                 if not any(words in str(error) for words in _NO_CLASSIFIER) or kind == kinds[-1]:
                     raise
                 self._missing.add(kind)
+                machine = self._look_again(error)  # the qdisc that the batch began with is there now
             else:
                 return
 
-    def _remove(self, found: Found, machine: Machine) -> None:
+    def _remove(self, found: Found) -> None:
         try:
-            self._batch(lines_to_remove(found.filters, machine))
+            self._batch(lines_to_remove(found.filters))
         except Refused as error:
             left = find(self._look_again(error), self._job).get(found.session.name)
             if left is None or left.session != found.session or len(left.filters) != len(found.filters):
@@ -173,17 +174,14 @@ class TcDriver:
                 raise StateUnknown(self._switch, text) from error
             raise
 
-    def _clear(self, name: SessionName, before: Machine) -> None:
-        """Take away what a failed batch left: filters of the session, and qdiscs that were not there."""
+    def _clear(self, name: SessionName) -> None:
+        """Take away what a failed batch left of the session."""
         try:
             now = self._look()
             left = find(now, self._job).get(name)
             filters: tuple[Filter, ...] = left.filters if left else ()
-            lines = lines_to_remove(filters, now)
-            new = [p for p in now.qdiscs if "clsact" in now.qdiscs[p] and "clsact" not in before.qdiscs.get(p, ())]
-            empty = [f"qdisc del dev {p} clsact" for p in new if not now.at(p)]
-            if lines or empty:
-                self._batch([*lines, *(line for line in empty if line not in lines)])
+            if filters:
+                self._batch(lines_to_remove(filters))
         except (Refused, ConnectError) as error:
             raise StateUnknown(
                 self._switch, f"{name} failed, and what it left could not be removed: {error}"

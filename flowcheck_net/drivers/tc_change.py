@@ -35,7 +35,7 @@ def check(step: Step, machine: Machine, found: dict[SessionName, Found], job: st
     if complaint := _complaint(session) or _place_complaint(session, machine):
         raise Refusal(complaint)
     try:
-        cookie_of(session, job, made_qdisc=False)
+        cookie_of(session, job)
     except ValueError as error:
         raise Refusal(str(error)) from error
 
@@ -50,23 +50,20 @@ def lines_to_add(session: MirrorSession, machine: Machine, job: str, kind: str) 
     """The batch that makes a session; qdiscs first, where they are missing."""
     lines, filters = [], []
     for port in sorted({s.port for s in session.sources}):
-        made = not _has_qdisc(machine, port)
-        if made:
+        if not _has_qdisc(machine, port):
             lines.append(f"qdisc add dev {port} clsact")
-        cookie = cookie_of(session, job, made_qdisc=made or any(_made(f) for f in machine.at(port))).text()
+        cookie = cookie_of(session, job).text()
         filters += _filter_lines(session, port, machine, kind, cookie)
     return [*lines, *filters]
 
 
-def lines_to_remove(filters: Sequence[Filter], machine: Machine) -> list[str]:
-    """The batch that removes these filters, and the qdiscs that we made where nothing is left in them."""
-    lines = [f.removal() for f in filters]
-    for port in sorted({f.port for f in filters}):
-        left = [f for f in machine.at(port) if f not in filters]
-        ours = any(_made(f) for f in filters if f.port == port)
-        if ours and not left and "clsact" in machine.qdiscs.get(port, ()):
-            lines.append(f"qdisc del dev {port} clsact")
-    return lines
+def lines_to_remove(filters: Sequence[Filter]) -> list[str]:
+    """The batch that removes these filters.
+
+    The qdisc stays, also where we added it: between a look and its removal somebody could have put a filter there, and
+    the kernel takes all filters of a qdisc away with it. An empty one does nothing.
+    """
+    return [f.removal() for f in filters]
 
 
 def _filter_lines(session: MirrorSession, port: PortName, machine: Machine, kind: str, cookie: str) -> list[str]:
@@ -117,7 +114,3 @@ def _place_complaint(session: MirrorSession, machine: Machine) -> str:
 
 def _has_qdisc(machine: Machine, port: str) -> bool:
     return bool({"clsact", "ingress"} & set(machine.qdiscs.get(port, ())))
-
-
-def _made(each: Filter) -> bool:
-    return each.cookie is not None and each.cookie.made_qdisc

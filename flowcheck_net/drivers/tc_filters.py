@@ -1,7 +1,7 @@
 """The links of a machine and the tc filters at them, from iproute2's JSON; and the cookie that says whose a filter is.
 
-A cookie is 16 bytes: 2 are ours, 1 says what else we made, 4 are the job's, 4 the number of the session, 5 a digest of
-the whole session. Pure.
+A cookie is 16 bytes: 2 are ours, 1 is kept free (older ones have a mark there), 4 are the job's, 4 the number of the
+session, 5 a digest of the whole session. Pure.
 """
 
 import hashlib
@@ -31,12 +31,10 @@ class Cookie:
     """8 hex digits; see ``job_mark``."""
     number: int
     digest: str
-    made_qdisc: bool
-    """Did flowcheck-net add the qdisc that the filter stands in?"""
 
     def text(self) -> str:
         """As tc takes it."""
-        return f"{_MAGIC}{self.made_qdisc:02x}{self.job}{self.number:08x}{self.digest}"
+        return f"{_MAGIC}00{self.job}{self.number:08x}{self.digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +137,14 @@ def job_mark(job: str) -> str:
     return hashlib.sha256(job.encode()).hexdigest()[:8]
 
 
-def cookie_of(session: MirrorSession, job: str, *, made_qdisc: bool) -> Cookie:
+def cookie_of(session: MirrorSession, job: str) -> Cookie:
     """The cookie of a session's filters; raises ValueError where its number has more than 32 bits."""
     number = int(session.name.rpartition("-")[2])
     if not is_owned(session.name, job) or number >= _MOST or session.name != session_name(job, number):
         raise ValueError(
             f"{session.name} cannot be told in a cookie: its number is 0 to {_MOST - 1}, without zeros before"
         )
-    return Cookie(job_mark(job), number, session_digest(session), made_qdisc)
+    return Cookie(job_mark(job), number, session_digest(session))
 
 
 def session_digest(session: MirrorSession) -> str:
@@ -236,7 +234,7 @@ def _cookie(value: object) -> Cookie | None:
     text = str(value or "")
     if len(text) != _COOKIE_DIGITS or not text.startswith(_MAGIC):
         return None
-    return Cookie(text[6:14], int(text[14:22], 16), text[22:], bool(int(text[4:6], 16) & 1))
+    return Cookie(text[6:14], int(text[14:22], 16), text[22:])
 
 
 def _number(value: object) -> int:

@@ -36,6 +36,7 @@ _shared: list[OvsLab] = []
 class OvsBed:
     """See ``crash.Bed``. On each bridge are a mirror of netops, one of another job, and the rules that forward."""
 
+    filters = True
     names: Sequence[SwitchName] = tuple(SwitchName(name) for name in BRIDGES)
     # A prime, so that the moments of the four switches are not hit in step.
     stride = int(os.environ.get("FLOWCHECK_CRASH", "79"))

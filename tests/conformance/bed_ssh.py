@@ -25,6 +25,7 @@ NAMES = tuple(SwitchName(name) for name in ("leaf1", "leaf2", "leaf3", "leaf9"))
 class SshBed:
     """See ``crash.Bed``. On each box are a session of netops, and one of another job."""
 
+    filters = True
     names: Sequence[SwitchName] = NAMES
     # Each line that is typed has its moments, and each try takes seconds.
     stride = 10 * int(os.environ.get("FLOWCHECK_CRASH", "13")) + 1

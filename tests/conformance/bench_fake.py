@@ -27,6 +27,7 @@ _FAULTS = {
 class FakeBed:
     """Four fake switches in files; see ``crash.Bed``."""
 
+    filters = True
     names: Sequence[SwitchName] = tuple(SwitchName(name) for name in ("leaf1", "leaf2", "leaf3", "leaf9"))
     stride = 1
 

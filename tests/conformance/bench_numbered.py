@@ -26,7 +26,7 @@ class ComwareBench(SshBench):
     PLATFORM = "comware"
     WORDS = "&via=Ten-GigabitEthernet1/0/40&origin=10.255.0.1"
     FIRST_LINE = r"^acl advanced name |^undo mirroring-group"
-    LAST_LINE = r"monitor-port |^undo acl name"
+    LAST_LINE = r"mirroring-port |^undo acl name"
     sources = tuple(PortName(_XGE.format(n)) for n in range(1, 7))
     destinations = tuple(PortName(_XGE.format(n)) for n in range(31, 34))
     foreign = (

@@ -47,7 +47,7 @@ class Faulty:
             raise Lost("the connection was cut")
         lines = stdin.splitlines(keepends=True)
         half = hit and self._kind is Trouble.HALF
-        found = self._inner.run(words, "".join(lines[: len(lines) // 2 + 1]) if half else stdin)
+        found = self._inner.run(words, "".join(lines[: (len(lines) + 1) // 2]) if half else stdin)
         # Only what the kernel took counts: a classifier that it lacks is tried again as another one.
         self._left -= changes
         if hit:

@@ -32,6 +32,8 @@ class Bed(Protocol):
     names: Sequence[SwitchName]
     stride: int
     """Every so many moments one is tried."""
+    filters: bool
+    """Can sessions be limited to address pairs?"""
 
     def sources(self, switch: SwitchName) -> Sequence[PortName]:
         """Three ports or more that may be watched."""

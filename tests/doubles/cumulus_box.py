@@ -154,9 +154,7 @@ class CumulusSession(Session):
         settings: Any = self.pending
         path = words[1:]
         if words[0] == "unset":
-            for word in path[:-1]:
-                settings = settings.get(word, {})
-            settings.pop(path[-1], None)
+            _remove(settings, path)
             return ""
         leaf = path[-2] in _LEAVES and not ("port-mirror" in path and path[-2].endswith("-ip"))
         for word in path[: -2 if leaf else -1]:
@@ -167,6 +165,16 @@ class CumulusSession(Session):
             for name in path[-1].split(","):
                 settings.setdefault(name, {})
         return ""
+
+
+def _remove(settings: dict[str, Any], path: list[str]) -> None:
+    """Below a thing that has nothing left in it there is nothing to show either."""
+    if path[0] not in settings:
+        return
+    if path[1:]:
+        _remove(settings[path[0]], path[1:])
+    if not path[1:] or not settings[path[0]]:
+        del settings[path[0]]
 
 
 _LEAVES = {"type", "direction", "enable", "remark", "protocol", "source-ip", "dest-ip", "size"}

@@ -5,12 +5,12 @@ class, a behaviour and a policy of our name. Each line is in effect at once.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from flowcheck_net.drivers.dialects import comware_text
 from flowcheck_net.drivers.dialects.base import Answers, Block, Line, Mode, ParseError, Picture, Purpose, Site, Words
-from flowcheck_net.drivers.dialects.comware_found import compose, read_flows, read_labels, remarks_on
+from flowcheck_net.drivers.dialects.comware_found import compose, read_flows, read_labels, remarks_on, unwritten_labels
 from flowcheck_net.drivers.dialects.comware_render import Board, Tunnel, render
 from flowcheck_net.drivers.dialects.sections import split_port
 from flowcheck_net.intent import Counters, Direction, MirrorSession, Step, is_owned
@@ -86,12 +86,14 @@ class Comware:
             raise ParseError(f"{CONFIGURATION}: {error}") from error
         flows, labels = read_flows(configuration), read_labels(configuration)
         sessions = tuple(compose(groups, flows, labels))
+        cut_off = unwritten_labels(configuration, site.job)
         return Seen(
             sessions=sessions,
             remarks=tuple(remarks_on(groups, flows, labels, configuration, _links(answers))),
             restart_mark=_mark(answers),
             counters=_counters(answers, [s for s in sessions if is_owned(s.name, site.job)]),
-            board=Board.of(groups, flows, labels, configuration),
+            board=Board.of(groups, flows, labels, configuration, cut_off),
+            stale=tuple(_clearing(sorted(cut_off))),
         )
 
     def render(self, steps: Sequence[Step], seen: Seen, site: Site) -> Sequence[Block]:
@@ -101,6 +103,14 @@ class Comware:
 
 
 COMWARE = Comware()
+
+
+def _clearing(names: Sequence[str]) -> Iterator[Line]:
+    """Removes labels that were cut off before a word was written into them."""
+    if names:
+        yield Line("system-view", "system")
+        yield from (Line(f"undo acl name {name}") for name in names)
+        yield Line("return", "user")
 
 
 def _links(answers: Answers) -> dict[str, str]:

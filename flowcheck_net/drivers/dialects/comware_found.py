@@ -8,7 +8,7 @@ from flowcheck_net.drivers.dialects.labels import NOWHERE, PREFIX, Label, owners
 from flowcheck_net.drivers.dialects.roce_rules import read_rules
 from flowcheck_net.drivers.dialects.sections import split_port
 from flowcheck_net.ids import PortName, SessionName
-from flowcheck_net.intent import FlowFilter, MirrorSession, MirrorSource, Remark, RemarkKind
+from flowcheck_net.intent import FlowFilter, MirrorSession, MirrorSource, Remark, RemarkKind, is_owned
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,13 @@ def read_labels(configuration: Configuration) -> dict[SessionName, Label]:
         if name.startswith(PREFIX) and (label := read_label(text)):
             found[SessionName(name)] = label
     return found
+
+
+def unwritten_labels(configuration: Configuration, job: str) -> frozenset[str]:
+    """Lists of the name of a session of ours, empty and used nowhere: labels whose writing was cut off."""
+    used = {word for section in configuration.interfaces.values() for line in section.lines for word in line.split()}
+    empty = (name for name, acl in configuration.acls.items() if not acl.lines)
+    return frozenset(name for name in empty if is_owned(name, job) and name not in used)
 
 
 def destination_of(group: Group) -> PortName:
@@ -99,7 +106,9 @@ def _applied(configuration: Configuration, policy: str) -> Iterator[MirrorSource
 
 def group_owners(groups: Mapping[int, Group], labels: Mapping[SessionName, Label]) -> dict[int, SessionName]:
     """Group -> session of ours."""
-    return owners(labels, {number: destination_of(group) for number, group in groups.items()})
+    # Our lines give a group its monitor port before its sources.
+    known = {n: g for n, g in groups.items() if destination_of(g) != NOWHERE or not g.sources}
+    return owners(labels, {number: destination_of(group) for number, group in known.items()})
 
 
 def compose(

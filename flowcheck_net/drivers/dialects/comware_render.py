@@ -48,10 +48,11 @@ class Board:
         flows: Mapping[str, Flow],
         labels: Mapping[SessionName, Label],
         configuration: Configuration,
+        cleared: frozenset[str] = frozenset(),
     ) -> "Board":
-        """As it was read."""
+        """As it was read; ``cleared`` objects are taken away before anything is written."""
         c = configuration
-        names = frozenset(chain(c.acls, c.acls6, c.classifiers, c.behaviours, c.policies))
+        names = frozenset(chain(c.acls, c.acls6, c.classifiers, c.behaviours, c.policies)) - cleared
         ports = {port: section.lines for port, section in c.interfaces.items()}
         return cls(ports, groups, flows, labels, names, frozenset(c.acls6))
 
@@ -170,9 +171,10 @@ def _making(session: MirrorSession, label: Label, tunnel: Tunnel) -> Iterator[Li
         target = PortName(f"{tunnel.via} destination-ip {address} source-ip {tunnel.origin}")
     if label.ids:
         yield Line(f"mirroring-group {label.ids[0]} local")
+        # Before the sources: by where it sends the group is known as ours.
+        yield Line(f"mirroring-group {label.ids[0]} monitor-port {target}")
         for port, way in _ways(session.sources):
             yield Line(f"mirroring-group {label.ids[0]} mirroring-port {port} {way}")
-        yield Line(f"mirroring-group {label.ids[0]} monitor-port {target}")
     else:
         yield from _policy(session, target)
 

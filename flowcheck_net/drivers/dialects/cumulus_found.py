@@ -23,9 +23,8 @@ class Found:
     def ours(self) -> dict[int, SessionName]:
         """Port-mirror session -> session of ours."""
         sessions = self.configuration.sessions
-        return owners(
-            self.labels, {n: PortName(s.destination) if s.destination else NOWHERE for n, s in sessions.items()}
-        )
+        # A revision comes into effect as a whole: one of ours always sends somewhere.
+        return owners(self.labels, {n: PortName(s.destination) for n, s in sessions.items()})
 
     def acls_of(self, name: str) -> dict[str, Acl]:
         """The access lists that make a session with pairs."""

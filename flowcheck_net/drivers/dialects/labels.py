@@ -6,7 +6,8 @@ copies go::
 
     flowcheck-net 5 to 100GE1/0/31, stp was on
 
-A numbered session is ours if exactly one label names its number and it sends, if anywhere, where the label says.
+A numbered session is ours if exactly one label names its number and it sends where the label says. One that sends
+nowhere is ours only while it is empty, as our own first line leaves it: with sources somebody has taken the number.
 Everything else is somebody else's, whatever number it has. The label is written first and removed last.
 """
 
@@ -52,7 +53,7 @@ def owners(labels: Mapping[SessionName, Label], destinations: Mapping[int, PortN
 
     Args:
         labels: all labels on the switch.
-        destinations: all numbered sessions with where they send, ``NOWHERE`` for those without.
+        destinations: all numbered sessions with where they send, ``NOWHERE`` for empty ones that send nowhere yet.
     """
     claims = Counter(number for label in labels.values() for number in label.ids)
     return {

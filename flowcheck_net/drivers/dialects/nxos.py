@@ -23,7 +23,7 @@ from flowcheck_net.drivers.dialects.nxos_read import (
 )
 from flowcheck_net.drivers.dialects.text import ERSPAN, by_port
 from flowcheck_net.ids import PortName
-from flowcheck_net.intent import MirrorSession, Step, StepKind
+from flowcheck_net.intent import MirrorSession, Step, StepKind, is_owned
 
 _LONGEST = 32
 """Letters of a description."""
@@ -83,7 +83,8 @@ class _Nxos:
             if step.kind is StepKind.DELETE:
                 flags = seen.flags.get(step.session.name, "")
                 blocks += _delete(place, step.session, seen.numbers[step.session.name], flags, seen)
-                _forget(ports, seen.prepared.get(step.session.name, step.session.destination), flags)
+                if not _heirs(step.session, seen):
+                    _forget(ports, seen.prepared.get(step.session.name, step.session.destination), flags)
             else:
                 number = _free(site, taken, step.session)
                 taken.add(number)
@@ -181,6 +182,30 @@ def _port_block(place: int, port: PortName, flags: str) -> Block:
     return Block(place, (enter, *doing, leave), (enter, *undoing, leave), f"port {port}")
 
 
+def _heirs(session: MirrorSession, seen: NxosPicture) -> list[MirrorSession]:
+    """Other sessions whose copies leave by the port that was prepared for this one; those of its job first."""
+    port = seen.prepared.get(session.name, session.destination)
+    heirs = [s for s in seen.sessions if s.destination == port and s.name != session.name]
+    return sorted(heirs, key=lambda s: not is_owned(s.name, _job(session)))
+
+
+def _job(session: MirrorSession) -> str:
+    return session.name.rpartition("-")[0].removeprefix("fcn-")
+
+
+def _bequeath(place: int, heir: MirrorSession, flags: str, port: PortName, seen: NxosPicture) -> Iterator[Block]:
+    """Write into the description of another session of ours what was done to the port; nothing where it cannot be."""
+    number, title = seen.numbers[heir.name], _title(heir.name, flags, port)
+    if seen.flags.get(heir.name) or len(title) > _LONGEST:
+        return
+    enter = f"monitor session {number}" + (" type erspan-source" if number in seen.erspan else "")
+    leave = Line("exit", then=_ROOT)
+    back = (Line(f"{enter} ; description {heir.name}", then="session"), leave)
+    yield Block(
+        place, (Line(f"{enter} ; description {title}", then="session"), leave), back, f"monitor session {number}"
+    )
+
+
 def _delete(place: int, session: MirrorSession, number: int, flags: str, seen: NxosPicture) -> Iterator[Block]:
     enter = f"monitor session {number}" + (" type erspan-source" if number in seen.erspan else "")
     again = tuple(_body(session, number, enter)) if session.sources and session.destination else ()
@@ -190,9 +215,11 @@ def _delete(place: int, session: MirrorSession, number: int, flags: str, seen: N
         loosen += [Line(f"no destination interface {session.destination}")] if flags and session.destination else []
         loosen += [Line(f"no filter access-group {list_name(session.name)}")] if session.filters else []
         yield Block(place, (*loosen, Line("exit", then=_ROOT)), again, f"monitor session {number}")
-    # What somebody else's copies leave by now stays as it is.
-    lent = any(s.destination == port and s.name != session.name for s in seen.sessions)
-    if flags and not lent:
+    # What other copies leave by now stays as it is; of ours, the other session remembers how the port was.
+    heirs = _heirs(session, seen)
+    if flags and heirs and is_owned(heirs[0].name, _job(session)):
+        yield from _bequeath(place, heirs[0], flags, port, seen)
+    if flags and not heirs:
         block = _port_block(place, port, flags)
         yield Block(place, block.undo, block.lines, block.name)
     for family in seen.lists.get(session.name, ()):

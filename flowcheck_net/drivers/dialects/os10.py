@@ -90,7 +90,7 @@ class Os10:
         if seen.found is None:
             raise ValueError("a picture of this dialect is needed")
         first, last = site.ids or (FIRST, LAST)
-        return render(steps, seen.found, (max(first, FIRST), min(last, LAST)), site.origin)
+        return render(steps, seen.found, (max(first, FIRST), min(last, LAST)), site.origin, site.limits.max_sessions)
 
 
 OS10 = Os10()

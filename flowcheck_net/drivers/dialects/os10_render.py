@@ -19,11 +19,12 @@ _LAST_RULE = 65000
 _WHOLE = {4: "permit ip any any", 6: "permit ipv6 any any"}
 
 
-def render(steps: Sequence[Step], found: Found, ids: tuple[int, int], origin: str) -> list[Block]:
-    """The blocks of all steps; raises Unfit."""
+def render(steps: Sequence[Step], found: Found, ids: tuple[int, int], origin: str, most: int) -> list[Block]:
+    """The blocks of all steps; ``most`` sessions can be there. Raises Unfit."""
     blocks = []
     for place, step in enumerate(steps):
         if step.kind is StepKind.CREATE:
+            _refuse_unborn(step.session, found, most)
             lines, undo, found = _create(step.session, found, ids, origin)
         else:
             lines, undo, found = _delete(step.session, found, origin)
@@ -71,6 +72,16 @@ def _create(
     applied = tuple((v, port) for v in made.versions for port in dict.fromkeys(s.port for s in session.sources))
     there = _There(session.name, number, session.destination, vlan, prepared, tuple(made.versions), applied)
     return list(_making(made)), list(_unmaking(there)), _after_create(made, found)
+
+
+def _refuse_unborn(session: MirrorSession, found: Found, most: int) -> None:
+    """A session that says nothing may be what our own cut-off write left, or somebody's who is typing: not ours."""
+    sessions = found.configuration.sessions
+    unborn = [n for n, s in sessions.items() if not (s.description or s.sources or s.destination or s.up or s.others)]
+    if unborn and len(sessions) >= most:
+        text = f"monitor session {unborn[0]} is empty, has no description and takes the last place"
+        cure = f"if nobody is working on it (a write of ours may have been cut off): `no monitor session {unborn[0]}`"
+        raise Unfit(f"{session.name}: {text}; {cure}")
 
 
 def _delete(session: MirrorSession, found: Found, origin: str) -> tuple[list[Line], list[Line], Found]:
