@@ -11,6 +11,7 @@ from enum import StrEnum
 from flowcheck_net.checkpoint.assemble import Assembly
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete, StepRefused, Stop
 from flowcheck_net.checkpoint.follow_boards import Boards, settle
+from flowcheck_net.checkpoint.follow_lives import Former
 from flowcheck_net.checkpoint.follow_proof import Judged, Prover
 from flowcheck_net.checkpoint.follow_store import Identity, Opened, Store
 from flowcheck_net.checkpoint.guarded import told
@@ -73,6 +74,15 @@ class Settings:
     """Seconds to wait for the word on a step when later ones were told, or the receivers have ended."""
 
 
+class ReceiverRestarted(StepIncomplete):
+    """The receiver of a group was started again: an iteration is broken, and the next ones are numbered anew."""
+
+    def __init__(self, request: CheckpointRequest, former: Former | None) -> None:
+        super().__init__(request)
+        self.former = former
+        """None: too little is known of it to find the numbers of the new life."""
+
+
 class Follower:
     """Advances a replica as far as it is proven."""
 
@@ -93,6 +103,7 @@ class Follower:
         self._begun = self._next
         self._silent_since: float | None = None
         self._pace = Pace(settings.save_every, settings.backlog)
+        self._former: Former | None = None
         self.values: Mapping[int, StepValues] = {}
         """Of the side channel, by step; may grow."""
 
@@ -123,7 +134,8 @@ class Follower:
             self._pace.seen(self._boards.newest + self._settings.first_step, time.monotonic())
         self._boards.collect(self._next + self._settings.backlog)
         if self._judged is None or not self._judged.final:
-            self._judged = self._prover.look()
+            with self._boards.collecting(self._next + self._settings.backlog):  # a look takes long after many steps
+                self._judged = self._prover.look()
         more = self._boards.collect(self._next + self._settings.backlog)  # closed before the receivers had ended
         done: list[Decision] = []
         while self._boards.whole(self._next) and not self._doubts() and self._told:
@@ -163,7 +175,10 @@ class Follower:
             )
             self._lives = lives
         if lives != self._lives:
-            raise self._incomplete("the receiver was started again: what came meanwhile is lost, and it counts anew")
+            reason = (
+                f"the receiver was started again: iteration {self._next:,} is broken, and what came meanwhile is lost"
+            )
+            raise ReceiverRestarted(self._request(Stop.INCOMPLETE, reason), self._former)
         return True
 
     def _doubts(self) -> tuple[str, ...]:
@@ -180,6 +195,7 @@ class Follower:
         """Proof and gradient reach the disk before the first byte of the replica changes."""
         begun = time.monotonic()
         number, step = self._next, self._store.replay.step + 1
+        self._remember(number)
         directory = iteration_directory(self._store.gradients, number, complete=False)
         self._write_proof(number)
         directory.rename(iteration_directory(self._store.gradients, number, complete=True))
@@ -195,6 +211,12 @@ class Follower:
         if self._pace.due(step):
             self.save()
         return decision
+
+    def _remember(self, number: int) -> None:
+        """What tells, should the receiver be started again, by how much its new numbers are behind."""
+        moment = self._judged.moment(number) if self._judged is not None else None
+        if self._judged is not None and moment is not None:
+            self._former = Former(self._prover.lines, number, moment, self._judged.paces)
 
     def _write_proof(self, number: int) -> None:
         judged = self._judged

@@ -5,8 +5,9 @@ they are proven is for ``follow_proof`` to say.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +17,9 @@ from flowcheck_net.receive.board import SUFFIX, Board, HeldIteration
 from flowcheck_net.receive.gradient import iteration_directory
 from flowcheck_net.receive.layout import GroupLayout, present_size
 from flowcheck_net.receive.native_board import BoardEvent
+
+_LOOK = 0.05
+"""Seconds between two looks while something else is worked on."""
 
 
 class Boards:
@@ -62,6 +66,7 @@ class Boards:
                 raise OutputError(f"{folder / group}{SUFFIX} is filled by another plan", hint=hint)
             board.free_dead()
             board.keep(os.getpid())
+            _let_go_of_former(board)
             self._open[group], self._folder[group] = board, folder
             self._journal[group], self._next[group] = 0, start
         return len(self._open) == len(self._layouts)
@@ -84,6 +89,33 @@ class Boards:
                 count += found
             self._look_back(group, board)
         return count
+
+    @contextmanager
+    def collecting(self, stop: int) -> Iterator[None]:
+        """Go on with ``collect`` for as long as the block lasts: receivers keep a few iterations only.
+
+        Raises:
+            OutputError: As ``collect``, when the block ends.
+        """
+        over = threading.Event()
+        faults: list[OutputError] = []
+
+        def collect() -> None:
+            try:
+                while not over.wait(_LOOK):
+                    self.collect(stop)
+            except OutputError as error:
+                faults.append(error)
+
+        thread = threading.Thread(target=collect, name="follow-boards", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+        if faults:
+            raise faults[0]
 
     def _take(self, group: GroupName, board: Board) -> int:
         """Take the lowest closed slot; what is before the wanted iterations only gives its memory back."""
@@ -141,6 +173,15 @@ class Boards:
     def whole(self, number: int) -> bool:
         """Are the bytes of all groups in files?"""
         return number not in self.gone and all(self._has(number, group) for group in self._layouts)
+
+
+def _let_go_of_former(board: Board) -> None:
+    """What former lives of the receiver left would be kept for somebody who takes it."""
+    for life in range(board.life):
+        while True:
+            with board.take(0, life) as held:
+                if not held:
+                    break
 
 
 class _TooEarlyError(Exception):

@@ -1,7 +1,7 @@
 """``flowcheck-net checkpoint follow``: a replica beside a running trainer."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
-    from flowcheck_net.checkpoint.follow import Follower, FollowStatus
+    from flowcheck_net.checkpoint.follow import Follower, FollowStatus, ReceiverRestarted
+    from flowcheck_net.checkpoint.follow_again import Begin
+    from flowcheck_net.checkpoint.follow_boards import Boards
+    from flowcheck_net.checkpoint.follow_proof import Prover
+    from flowcheck_net.checkpoint.follow_store import Store
     from flowcheck_net.checkpoint.hyper import StepValues
     from flowcheck_net.checkpoint.shard import Decision
 
@@ -64,6 +68,11 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--untold", is_flag=True, help="Apply also steps of which nobody told: what changed in silence is not seen."
 )
+@click.option(
+    "--anchors",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the trainer writes regular checkpoints (step-N.pt): go on from one when the receiver was restarted.",
+)
 @click.option("--shards", default=1, show_default=True, type=click.IntRange(1), help="Parts of the replica.")
 @click.option("--interval", default=0.2, show_default=True, type=click.FloatRange(0.01), help="Seconds between looks.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
@@ -82,6 +91,7 @@ def command(
     side: Path | None,
     side_key_file: Path | None,
     values: Path | None,
+    anchors: Path | None,
     shards: int,
     interval: float,
     *,
@@ -95,6 +105,9 @@ def command(
     it COVERED or RECOVERED, and the side channel told its learning rates. No packet tells whether training.yaml is
     right: at the step of --trial the replica must be what the trainer wrote, or nothing of it is kept.
 
+    A receiver that is started again breaks an iteration and counts anew. With --anchors a regular checkpoint is asked
+    for, and the replica goes on from it, as soon as it is certain which steps the new numbers mean.
+
     Ends when the receivers have ended, at --until, or by SIGINT or SIGTERM; killed at
     any moment, it goes on from --state. Exit codes: 4 bytes are missing, 10 something is not proven or not as
     described: the replica keeps its step, and a regular checkpoint is asked for.
@@ -105,9 +118,12 @@ def command(
       flowcheck-net checkpoint follow --plan plan.json --boards /dev/shm/fc --records r.fcr \\
           --training training.yaml --anchor step-40.pt --trial step-41.pt --side side.log --state /var/lib/replica
     """  # noqa: D301 - click wants the real backspace character
+    from dataclasses import replace
+
     from flowcheck_net.checkpoint.anchor import read_anchor
     from flowcheck_net.checkpoint.assemble import Assembly
-    from flowcheck_net.checkpoint.follow import Follower, Settings, opened_words
+    from flowcheck_net.checkpoint.follow import Follower, ReceiverRestarted, Settings, opened_words
+    from flowcheck_net.checkpoint.follow_again import Begin, latest, regular_in
     from flowcheck_net.checkpoint.follow_boards import Boards
     from flowcheck_net.checkpoint.follow_proof import Prover
     from flowcheck_net.checkpoint.follow_store import Store
@@ -127,20 +143,101 @@ def command(
     layout = lay_out(expected.wire, expected.hops)
     told = build_training(load_training(training))
     begun = read_anchor(anchor)
-    settings = Settings(first_step, save_every, trust_order, 64, int(begun["step"]), untold)
-    guards = guards_of(trial, within, begun, untold=untold)
     told_by = words_of(side, values, shared_key(side_key_file), expected.job)
-    with Store(state, told) as store, Boards(boards, layout.groups, store.gradients) as open_boards:
-        announced = told_by()
-        checked = Assembly(told.layout, told.average, trust_assumed=trust_order)
-        opened = store.open(anchor, checked, first_step, shards, announced, guards)
-        if not as_json:
-            click.echo(opened_words(opened, store.replay.step), err=True)
-            if store.replay.trial is None and trial is None:
-                click.echo("nothing tells whether training.yaml is the trainer's: give --trial", err=True)
-        follower = Follower(open_boards, Prover(expected, layout, records, state), store, settings, digest)
-        follower.values = announced
-        _run(follower, _Say(as_json), interval, until, told_by)
+    say = _Say(as_json)
+    begin = latest(Begin(state, first_step))
+    while True:
+        guards = guards_of(trial, within, begun, untold=untold)
+        if begin.at_step is not None and anchors is not None:
+            guards = replace(guards, regular=regular_in(anchors))
+        with Store(begin.state, told) as store, Boards(boards, layout.groups, store.gradients) as open_boards:
+            prover = Prover(expected, layout, records, begin.state)
+            if begin.at_step is not None:
+                found = _regular(begin, anchors, store, open_boards, prover, digest, interval)
+                anchor, begun = found, read_anchor(found)
+            settings = Settings(begin.first_step, save_every, trust_order, 64, int(begun["step"]), untold)
+            announced = told_by()
+            checked = Assembly(told.layout, told.average, trust_assumed=trust_order)
+            opened = store.open(anchor, checked, begin.first_step, shards, announced, guards)
+            if not as_json:
+                click.echo(opened_words(opened, store.replay.step), err=True)
+                if store.replay.trial is None and trial is None:
+                    click.echo("nothing tells whether training.yaml is the trainer's: give --trial", err=True)
+            follower = Follower(open_boards, prover, store, settings, digest)
+            follower.values = announced
+            try:
+                _run(follower, say, interval, until, told_by)
+                return
+            except ReceiverRestarted as broken:
+                if anchors is None or broken.former is None:
+                    say.refused(broken)
+                    raise
+                why = broken
+        begin = _again(begin, why, say, (expected, layout, records, boards, digest), interval)
+
+
+def _regular(
+    begin: "Begin",
+    anchors: Path | None,
+    store: "Store",
+    boards: "Boards",
+    prover: "Prover",
+    digest: str,
+    interval: float,
+) -> Path:
+    """Wait for the regular checkpoint to begin from after a restart, and take what comes meanwhile."""
+    import time
+
+    from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete, Stop
+    from flowcheck_net.checkpoint.follow_again import first_from
+    from flowcheck_net.checkpoint.follow_store import fulls
+
+    at_step = begin.at_step or 0
+    if there := fulls(store.directory):
+        return there[0][1]
+    if anchors is None:
+        raise click.UsageError("the receiver was started again: --anchors says where regular checkpoints are")
+    start = at_step + 1 - begin.first_step
+    while (found := first_from(anchors, at_step)) is None:
+        if boards.open(digest, start):
+            boards.collect(start + 64)
+        judged = prover.look()
+        if judged is not None and judged.final:
+            reason = f"the receivers ended before there was a regular checkpoint in {anchors}"
+            raise StepIncomplete(CheckpointRequest(at_step - 1, at_step, Stop.INCOMPLETE, reason))
+        time.sleep(interval)
+    return found
+
+
+def _again(
+    begin: "Begin", broken: "ReceiverRestarted", say: "_Say", given: tuple[Any, ...], interval: float
+) -> "Begin":
+    """Wait until it is certain what the receiver's new numbers mean. Raises StepIncomplete where it will not be."""
+    import time
+    from dataclasses import replace
+
+    from flowcheck_net.checkpoint.findings import CheckpointRequest
+    from flowcheck_net.checkpoint.follow import ReceiverRestarted
+    from flowcheck_net.checkpoint.follow_again import fresh, renumbered
+    from flowcheck_net.checkpoint.follow_boards import Boards
+    from flowcheck_net.checkpoint.follow_proof import Prover
+
+    expected, layout, records, folders, digest = given
+    folder = fresh(begin)
+    prover = Prover(expected, layout, records, folder)
+    with Boards(folders, layout.groups, folder) as boards:
+        while broken.former is not None:
+            found = renumbered(begin, broken.former, prover, boards, digest)
+            if found is not None and found.at_step is not None:
+                request: CheckpointRequest = replace(broken.request, at_step=found.at_step)
+                say.refused(ReceiverRestarted(request, None))
+                return found
+            judged = prover.look()
+            if judged is not None and judged.final:
+                break
+            time.sleep(interval)
+    say.refused(broken)
+    raise broken
 
 
 def words_of(side: Path | None, values: Path | None, shared: bytes | None = None, job: str = "") -> "Words":
@@ -159,10 +256,11 @@ def _run(follower: "Follower", say: "_Say", interval: float, until: int | None, 
     import time
 
     from flowcheck_net.checkpoint.findings import StepIncomplete, StepRefused
+    from flowcheck_net.checkpoint.follow import ReceiverRestarted
 
     ended: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda seen, _: ended.append(seen))
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda seen, _: ended.append(seen)) for number in numbers]
     try:
         while not ended and not follower.over:
             done, status = follower.turn()
@@ -171,11 +269,15 @@ def _run(follower: "Follower", say: "_Say", interval: float, until: int | None, 
                 break
             time.sleep(interval)
             follower.values = words()
+    except ReceiverRestarted:  # the caller knows whether it can go on
+        raise
     except (StepIncomplete, StepRefused) as error:
         say.refused(error)
         raise
     finally:
         follower.save()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 class _Say:
@@ -229,3 +331,5 @@ class _Say:
         if self._json:
             request = asdict(error.request)
             click.echo(json.dumps({"event": "request", **request, "stop": error.request.stop.value}, sort_keys=True))
+        else:
+            click.echo(f"{error.message}; {error.hint}", err=True)

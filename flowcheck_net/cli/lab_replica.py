@@ -136,12 +136,12 @@ def _one(
     # A process that goes on from a checkpoint has DDP's first buckets again; so must the one that it is compared with.
     setting: dict[str, Any] = {**SETTINGS[name], "name": name, "steps": steps + more, "rewrap_at": steps}
     tell(f"{name}: a GPT trains {steps + more:,} steps in 4 processes")
-    train(place, [{**setting, "keep": [_ANCHOR, _ANCHOR + 1, steps, steps + more]}])
+    train(place, [{**setting, "keep": [*range(_ANCHOR, steps + 1), steps + more]}])
     trained = Trained(place / name, steps)
     job = hand_over(trained, _GROUP, directory)
     found = _followed(directory, job, trained, output / name, faults, slower, tell)
     back = output / name / "restored.pt"
-    publish(trained, found, _ANCHOR, output / name / "store", back)
+    publish(trained, found, output / name / "store", back)
     resumed = resume(trained, setting, back, steps + more)
     return _Row(
         name,

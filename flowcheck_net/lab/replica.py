@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from flowcheck_net.checkpoint.anchor import read_anchor
 from flowcheck_net.checkpoint.drift import Drift, measure
+from flowcheck_net.checkpoint.follow_again import Begin, latest
 from flowcheck_net.errors import LabError
 from flowcheck_net.lab.build import Lab
 from flowcheck_net.lab.faults import Fault
@@ -44,6 +45,11 @@ class Replica:
     def newest(self) -> Path:
         """Its newest full state."""
         return max(self.state.glob("step-*.pt"))
+
+    @property
+    def begun(self) -> int:
+        """Step of the regular checkpoint that it began from, the last time."""
+        return min(int(path.stem.removeprefix("step-")) for path in self.state.glob("step-*.pt"))
 
 
 class Follower:
@@ -95,7 +101,7 @@ def follow_words(lab: Lab, trained: Trained, place: Path, anchor: int) -> list[s
     """For a follower of a run of ``lab`` into ``place``."""
     nodes = [word for node in lab.drawn.nodes for word in ("--records", str(place / f"{node}.fcr"))]
     boards = [word for node in lab.drawn.nodes for word in ("--boards", str(place / "boards" / node))]
-    told = [*told_words(trained, anchor), "--first-step", str(FIRST + 1)]
+    told = [*told_words(trained, anchor), "--first-step", str(FIRST + 1), "--anchors", str(trained.place)]
     return ["--plan", str(place / "plan.json"), *nodes, *boards, *told, "--state", str(place / "state")]
 
 
@@ -142,7 +148,7 @@ def run_followed(
             tuple(step for line in lines for step in line.get("applied", ())),
             tuple(line for line in lines if line["event"] == "request"),
             follower.said(),
-            place / "state",
+            latest(Begin(place / "state", FIRST + 1)).state,
         )
 
 
@@ -151,14 +157,13 @@ def compare(step: int, trainer: Path, replica: Path) -> Drift:
     return measure(step, read_anchor(trainer), read_anchor(replica))
 
 
-def publish(trained: Trained, replica: Replica, anchor: int, store: Path, back: Path) -> None:
+def publish(trained: Trained, replica: Replica, store: Path, back: Path) -> None:
     """Publish what was followed, with the proof of each step since the anchor, and restore it from there to ``back``.
 
     Raises LabError where the commands refuse.
     """
     gradients = replica.state / "gradients"
-    first = min(int(path.name.removeprefix("iteration-")) for path in gradients.glob("iteration-*[0-9]"))
-    told = [*told_words(trained, anchor), "--from-step", str(first + FIRST + 1)]
+    told = [*told_words(trained, replica.begun), "--from-step", str(replica.begun + 1)]
     command("checkpoint", "publish", str(gradients), "--store", str(store), *told)
     command("checkpoint", "restore", str(store), str(back))
 

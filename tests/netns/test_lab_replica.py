@@ -91,13 +91,18 @@ def test_a_step_that_two_hops_lost_is_not_applied_and_the_reason_told(
     check_equal(anchor.snapshot([replay.shards[0].state], words, spec), world.read(newest(tmp_path / "run" / "state")))
 
 
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    """``flowcheck-net lab replica``."""
+    program = "import sys; from flowcheck_net.cli.main import run; sys.argv[0] = 'flowcheck-net'; run()"
+    told = [sys.executable, "-c", program, "lab", "replica", "--json", *words]
+    return subprocess.run(told, capture_output=True, text=True)
+
+
 @pytest.mark.timeout(1200)
 def test_the_command_trains_follows_publishes_and_trains_on_bit_by_bit(tmp_path: Path) -> None:
     """bf16 with an fp32 master; FLOWCHECK_REPLICA_STEPS=200 (make lab-replica has both types) is the whole way."""
     steps = int(os.environ.get("FLOWCHECK_REPLICA_STEPS", "16"))
-    program = "import sys; from flowcheck_net.cli.main import run; sys.argv[0] = 'flowcheck-net'; run()"
-    words = ["lab", "replica", "--steps", str(steps), "--type", "bf16", "--slower", "4", "--json", "-o", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    done = command("--steps", str(steps), "--type", "bf16", "--slower", "4", "-o", str(tmp_path))
     if done.returncode and "too busy" in done.stderr:
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
@@ -111,3 +116,24 @@ def test_the_command_trains_follows_publishes_and_trains_on_bit_by_bit(tmp_path:
     check_equal(world.read(newest(tmp_path / "bf16" / "state")), world.read(trained / "bf16" / f"step-{steps}.pt"))
     after = f"step-{steps + 5}.pt"
     check_equal(world.read(trained / "bf16-resumed" / after), world.read(trained / "bf16" / after))
+
+
+@pytest.mark.timeout(1200)
+def test_after_a_restart_of_the_receiver_the_replica_goes_on_from_a_regular_checkpoint(tmp_path: Path) -> None:
+    """What was broken is named and asked for; the steps behind it are the trainer's again, bit by bit."""
+    kill = ("--fault", "kill:node=ckpt1,at=0.4")
+    done = command("--steps", "50", "--type", "fp32", "--slower", "2", *kill, "-o", str(tmp_path))
+    lines = [json.loads(line) for line in (tmp_path / "fp32" / "follow.out").read_text().splitlines()]
+    (request,) = [line for line in lines if line["event"] == "request"]
+    assert "the receiver was started again: iteration" in request["reason"]
+    assert f"(step {request['replica_step'] + 1}) is broken" in request["reason"]
+    applied = [step for line in lines for step in line.get("applied", ())]
+    before = [step for step in applied if step <= request["replica_step"]]
+    assert before == list(range(ANCHOR + 1, request["replica_step"] + 1))
+    if done.returncode == 4:
+        pytest.skip(f"this machine is too busy: the receiver came again too late for these few steps: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    assert applied[len(before) :] == list(range(request["at_step"] + 1, 51))
+    assert json.loads(done.stdout)["fp32"]["identical"]
+    again = tmp_path / "fp32" / "state" / "again"
+    check_equal(world.read(newest(again)), world.read(tmp_path / "training" / "fp32" / "step-50.pt"))

@@ -1,6 +1,7 @@
 """What no packet tells: a follower applies no step without a word of the trainer, and keeps nothing disproved."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +44,10 @@ class Boards:
     def collect(self, _: int) -> int:
         return 0
 
+    @contextmanager
+    def collecting(self, _: int) -> Iterator[None]:
+        yield
+
     def whole(self, number: int) -> bool:
         if number > self.newest:
             return False
@@ -55,6 +60,9 @@ class Judged:
 
     final = False
     iterations = LAST - FIRST + 1
+
+    def moment(self, _: int) -> None:
+        return None
 
     def doubts(self, *_: object, **__: object) -> tuple[str, ...]:
         return ()

@@ -1,5 +1,6 @@
 """What the records of now must say before a step that lies whole in memory is applied."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from flowcheck_net.checkpoint.follow_proof import Judged, Prover
 from flowcheck_net.checkpoint.placing import learn_placement
 from flowcheck_net.plan.plan import expectation
 from flowcheck_net.receive.layout import lay_out
+from flowcheck_net.receive.receiver_config import placing_file
 from flowcheck_net.receive.records_write import write_records
 from flowcheck_net.receive.replay import replay
 from flowcheck_net.receive.synth import synthesize
@@ -15,8 +17,11 @@ from flowcheck_net.receive.synth_faults import parse_faults
 from tests.doubles.payload_world import plan_of
 
 
-def judged(place: Path, *faults: str, told: str | None = "", shift: int = 0) -> Judged:
-    """Of a synthesized capture; ``told``: what the receiver places by, empty: what the records show."""
+def judged(place: Path, *faults: str, told: str | None = "", shift: int = 0, later: bool = False) -> Judged:
+    """Of a synthesized capture; ``told``: what the receiver places by, empty: what the records show.
+
+    ``later``: the receiver had been started again when it was told.
+    """
     place.mkdir(exist_ok=True)
     plan = plan_of("two-host")
     expected = expectation(plan)
@@ -28,7 +33,15 @@ def judged(place: Path, *faults: str, told: str | None = "", shift: int = 0) -> 
         lines = [line.split() for line in text.splitlines()]
         moved = [[*w[:1], str(int(w[1]) + shift), *w[2:]] if w[0] == "anchor" else w for w in lines]
         (place / "placing-0.txt").write_text("\n".join(map(" ".join, moved)) + "\n")
-    found = Prover(expected, lay_out(expected.wire, expected.hops), [place / "r.fcr"], place).look()
+    prover = Prover(expected, lay_out(expected.wire, expected.hops), [place / "r.fcr"], place)
+    if later:
+        spool = place / "r.fcr.spool"
+        spool.mkdir()
+        (spool / "life-1.spool").touch()
+        shutil.copy(place / "placing-0.txt", placing_file(spool / "life-1.spool"))
+        prover.look()
+        shutil.rmtree(spool)
+    found = prover.look()
     assert found is not None
     assert found.final
     return found
