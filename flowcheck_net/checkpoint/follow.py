@@ -175,9 +175,8 @@ class Follower:
             )
             self._lives = lives
         if lives != self._lives:
-            reason = (
-                f"the receiver was started again: iteration {self._next:,} is broken, and what came meanwhile is lost"
-            )
+            step = self._store.replay.step + 1
+            reason = f"the receiver was started again: iteration {self._next:,} (step {step:,}) is broken"
             raise ReceiverRestarted(self._request(Stop.INCOMPLETE, reason), self._former)
         return True
 
