@@ -99,8 +99,10 @@ def begin(
     _refuse_other_groups(spec, anchor, standing)
     states = []
     for directory, parameters in zip(directories, split(layout.parameters, len(directories)), strict=True):
-        state = ReplicaState.create(directory, regions_of(parameters, spec), standing)
+        # until it is filled it is the state of no step: a process that dies meanwhile leaves what is refused
+        state = ReplicaState.create(directory, regions_of(parameters, spec), replace(standing, applying=standing.step))
         _fill(state, spec, anchor)
+        state.stand(standing)
         states.append(state)
     return states
 

@@ -305,3 +305,21 @@ def test_a_bit_that_changed_in_a_tensor_is_found(tmp_path: Path) -> None:
     assert not torch.load(path, weights_only=True)["model"]["a"].eq(1).all()  # PyTorch does not notice
     with pytest.raises(RecordsCorrupt, match=r"the checksum of .*data/0 is another"):
         anchor.read_anchor(path)
+
+
+def test_a_replica_whose_process_died_while_it_was_filled_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Experiment 981 of seed 2 of ``accept``."""
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(anchor, "_fill", dies)
+    with pytest.raises(KeyboardInterrupt):
+        begun(tmp_path)
+    with pytest.raises(StepRefused) as refused:
+        ReplicaState.open(tmp_path / "shard0")
+    assert refused.value.request.stop is Stop.TORN
+    monkeypatch.undo()
+    assert ReplicaState.open(begun(tmp_path / "again")[0].directory).step == 4
