@@ -96,21 +96,51 @@ def out_of_step(flows: Sequence[Sequence[Window]], starts: Sequence[int], period
 
     An iteration that contradicts the pattern is in no window, so that those behind it would get the number of the one
     before. From there on both ends of the windows lie a period away from those of the reference, more or less than
-    before. A window that is torn, or one that both capture late, moves only one end or all of them slowly.
+    before. A window that is torn, or one that both capture late, moves only one end or all of them slowly. A window
+    that only one captures late moves both, but the next ones come back, and on neither flow is there room for a
+    missing iteration: window follows window without a packet between.
+    Late ones at the very end may as well be another shift.
 
     Args:
         flows: The iterations of each.
         starts: Their shifts.
         period: As for ``shifts``.
     """
-    reference = max(zip(flows, starts, strict=True), key=lambda pair: _timed(pair[0]), default=((), 0))
+    reference, begin = max(zip(flows, starts, strict=True), key=lambda pair: _timed(pair[0]), default=((), 0))
+    length = _period(reference) or period
     return tuple(
-        bool(flow) and _leaps(list(_pairs(reference[0], flow, start - reference[1])), _period(reference[0]) or period)
+        bool(flow) and length > 0 and _leaps(reference, flow, start - begin, length)
         for flow, start in zip(flows, starts, strict=True)
     )
 
 
-def _leaps(pairs: Sequence[tuple[int, int, int, int]], period: float) -> bool:
-    away = [(first - other_first, last - other_last) for other_first, other_last, first, last in pairs]
-    moved = [(two[0] - one[0], two[1] - one[1]) for one, two in pairwise(away)]
-    return period > 0 and any(min(both) > period / 2 or max(both) < -period / 2 for both in moved)
+def _leaps(reference: Sequence[Window], flow: Sequence[Window], shift: int, period: float) -> bool:
+    """Are windows a period later or earlier than those before, unless they are late for a moment only?"""
+    steady: tuple[int, int, int] | None = None
+    late = False
+    for index, window in enumerate(flow):
+        at = index + shift
+        other = reference[at] if 0 <= at < len(reference) else None
+        if other is None or other.first_time is None or window.first_time is None:
+            continue
+        first = window.first_time - other.first_time
+        last = (window.last_time or 0) - (other.last_time or other.first_time)
+        if steady is None:
+            steady = index, first, last
+            continue
+        before, *was = steady
+        moved = first - was[0], last - was[1]
+        late = min(moved) > period / 2 or max(moved) < -period / 2
+        if not late:
+            steady = index, first, last
+        elif not (_unbroken(flow, before, index) and _unbroken(reference, before + shift, at)):
+            return True
+    return late
+
+
+def _unbroken(windows: Sequence[Window], first: int, last: int) -> bool:
+    """Was each window seen, and does it begin at the very position where the one before ends?"""
+    return all(
+        one.base is not None and two.base == one.base + one.span and one.matches and two.matches
+        for one, two in pairwise(windows[first : last + 1])
+    )
