@@ -27,6 +27,9 @@ class HttpsServer(ABC):
         self.requests: list[list[str]] = []
         """The commands of each request."""
         self.refuse_connections = 0
+        """So many of the next requests are hung up on before they are looked at."""
+        self.refused_logins = 0
+        """Requests with a wrong user or password."""
         self.lock = threading.Lock()
         self.ca = directory / "ca.pem"
         key_file = directory / "key.pem"
@@ -61,6 +64,7 @@ def _handler(server: HttpsServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             if self.headers.get("Authorization") != allowed:
+                server.refused_logins += 1
                 self._answer(401, {"error": "Unauthorized"})
                 return
             try:
