@@ -63,7 +63,9 @@ def next_start(later: Scene) -> None:
 
 def check(scene: TypedScene, lefts: tuple[Left, ...], cure: Action, expected: list[tuple[MirrorSession, ...]]) -> None:
     foreign = scene.bed.foreign_bytes()
-    for number, left in list(enumerate(lefts))[::EVERY]:
+    tried = list(enumerate(lefts))[::EVERY]
+    print(f"{cure.__name__}: {len(tried)} of {len(lefts)} moments")  # noqa: T201 - for make crash
+    for number, left in tried:
         scene.put(left)
         where = f"{cure.__name__}, moment {number} of {len(lefts)}"
         try:
