@@ -340,8 +340,10 @@ def read_message(body: bytes) -> Message | None:
     """The message of a frame; None: it is none. Its signature is not looked at."""
     try:
         told = json.loads(signed_parts(body)[1])
-        if told["v"] != VERSION:
+        if told["v"] != VERSION or not 0 <= int(told["seq"]) < 1 << 64:
             return None
+        for name in ("run", "job", "life"):
+            str(told.get(name, "")).encode()  # half a surrogate pair can be neither signed nor written
         return Message(
             str(told["run"]),
             int(told["rank"]),
@@ -356,7 +358,7 @@ def read_message(body: bytes) -> Message | None:
             str(told.get("job", "")),
             str(told.get("life", "")),
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -45,14 +45,15 @@ class Refusal(StrEnum):
     SLOW = "not-in-time"
     """It was not let in within ten seconds, or sent too much before."""
     CROWD = "too-many-strangers"
-    """Too many that were not let in yet."""
+    """Of too many that were not let in yet, the one that had waited longest."""
 
 
 class RefusedError(Exception):
     """A connection ends here."""
 
     def __init__(self, refusal: Refusal, detail: str = "") -> None:
-        super().__init__(f"{refusal}: {detail}" if detail else str(refusal))
+        shown = ascii(detail)[1:-1]  # a stranger's words: no line of its own in a log, nothing a terminal obeys
+        super().__init__(f"{refusal}: {shown}" if detail else str(refusal))
         self.refusal = refusal
 
 
@@ -102,7 +103,7 @@ class Guest:
             told = json.loads(body)["hello"]
             sender, job = (str(told["run"]), int(told["rank"]), str(told["life"])), str(told["job"])
             bytes.fromhex(told["nonce"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise RefusedError(Refusal.NO_HELLO, "damaged") from error
         if self._hello:
             raise RefusedError(Refusal.NO_HELLO, "a second hello")

@@ -142,7 +142,7 @@ class Listener:
             for key, _ in self._selector.select(pause):
                 if key.fileobj is self._socket:
                     self._accept()
-                elif isinstance(key.fileobj, socket.socket):
+                elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._lines:  # not ended just now
                     self._serve(key.fileobj)
             self._end_slow()
         return self.report
@@ -157,12 +157,12 @@ class Listener:
         tls = Tls(self._context) if self._context is not None else None
         peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a process of this machine"
         line = _Line(Guest(self._door), tls, time.monotonic(), peer)
-        strangers = sum(not each.known for each in self._lines.values())
+        strangers = [other for other, each in self._lines.items() if not each.known]
         self._lines[connection] = line
         self._selector.register(connection, selectors.EVENT_READ)
+        if not line.known and len(strangers) >= _STRANGERS:  # a trainer is let in at once: who waits longest is none
+            self._refuse(strangers[0], RefusedError(Refusal.CROWD))
         try:
-            if not line.known and strangers >= _STRANGERS:
-                raise RefusedError(Refusal.CROWD)
             if self._kind == "unix":
                 _refuse_other_user(connection)
         except RefusedError as refused:

@@ -21,7 +21,7 @@ from flowcheck_net.checkpoint.gate import Bar, Run, reasons_against
 from flowcheck_net.checkpoint.gradient import Proof
 from flowcheck_net.checkpoint.hyper import StepValues
 from flowcheck_net.checkpoint.inventory import Inventory
-from flowcheck_net.checkpoint.side import Cause, SideTail, read_side
+from flowcheck_net.checkpoint.side import Cause, SideTail, read_message, read_side
 from flowcheck_net.checkpoint.side_client import ACK, HEAD, SideChannel, enveloped, framed, job_key, proof_of, signature
 from flowcheck_net.checkpoint.side_server import Guard, Listener, ListenReport
 from flowcheck_net.cli.main import cli
@@ -404,20 +404,52 @@ def test_odd_values_never_reach_the_training_loop(tmp_path: Path) -> None:
     assert log.fields(2, ["big"])[1][0].cause is Cause.REFUSED
 
 
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [({"rank": float("inf")}, "no-hello"), ({"job": "\ud800"}, "other-job"), ({"job": "\n\x1b[2J"}, "other-job")],
+)
+def test_a_stranger_with_odd_words_neither_ends_the_listener_nor_writes_its_log(
+    tmp_path: Path, words: dict[str, Any], refusal: str
+) -> None:
+    said: list[str] = []
+    listener = Listener("tcp:127.0.0.1:0", tmp_path / "log", Guard("gpt", KEY), said.append)
+    with serving(listener) as report:
+        odd = socket.create_connection(("127.0.0.1", int(listener.address.rpartition(":")[2])), 60)
+        OPENED.append(odd)
+        odd.sendall(enveloped(json.dumps({"v": 1, "hello": WHO | words}).encode()))
+        assert odd.recv(1) == b""
+        Raw(listener.address).let_in()
+    assert report.refused == {refusal: 1}
+    assert [text for text in said if not (text.isascii() and text.isprintable())] == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"rank": float("inf")}, {"at": 10**400}, {"seq": -1}, {"seq": 1 << 64}, {"job": "\ud800"}, {"run": "\ud800"}],
+)
+def test_odd_numbers_and_names_are_no_message(odd: dict[str, Any]) -> None:
+    assert read_message(json.dumps(told(1, 1)).encode()) is not None
+    assert read_message(json.dumps(told(1, 1) | odd).encode()) is None
+
+
 def test_who_may_not_be_there_is_not_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_server, "_STRANGERS", 2)
     with listening(tmp_path) as (address, report):
+        waiting = Raw(address)
+        until(lambda: report.connections == 1)
         two = [Raw(address), Raw(address)]
-        until(lambda: report.connections == 2)
-        assert Raw(address).ended()
+        assert waiting.ended()  # the oldest goes
+        trainer = two.pop().let_in()  # so that a trainer is heard, however many only wait
+        trainer.socket.sendall(framed(told(1, 0), JOB))
+        assert trainer.read(ACK.size) == ACK.pack(0)
         monkeypatch.setattr(side_server, "_GREETING", 0.0)
-        assert all(each.ended() for each in two)
+        assert two[0].ended()
         monkeypatch.setattr(side_server, "_GREETING", 1e6)
         flood = Raw(address)
         with suppress(ConnectionError):
             flood.socket.sendall(HEAD.pack(b"\xf5FCS", 1 << 20, 0) + b"x" * (1 << 18))
         assert flood.ended()
-    assert report.refused == {"too-many-strangers": 1, "not-in-time": 3}
+    assert report.refused == {"too-many-strangers": 1, "not-in-time": 2}
 
 
 def test_a_unix_socket_hears_its_own_user_and_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
