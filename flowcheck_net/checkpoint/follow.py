@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from flowcheck_net.checkpoint.assemble import Assembly
+from flowcheck_net.checkpoint.files import sync_tree
 from flowcheck_net.checkpoint.findings import CheckpointRequest, StepIncomplete, StepRefused, Stop
 from flowcheck_net.checkpoint.follow_boards import Boards, settle
 from flowcheck_net.checkpoint.follow_lives import Former
@@ -18,6 +19,7 @@ from flowcheck_net.checkpoint.guarded import told
 from flowcheck_net.checkpoint.hyper import StepValues
 from flowcheck_net.checkpoint.pace import Pace, Paced, paced_words
 from flowcheck_net.checkpoint.shard import Decision
+from flowcheck_net.errors import OutputError
 from flowcheck_net.receive.gradient import group_entry, iteration_directory, write_manifest
 
 
@@ -195,10 +197,7 @@ class Follower:
         begun = time.monotonic()
         number, step = self._next, self._store.replay.step + 1
         self._remember(number)
-        directory = iteration_directory(self._store.gradients, number, complete=False)
-        self._write_proof(number)
-        directory.rename(iteration_directory(self._store.gradients, number, complete=True))
-        settle(self._store.gradients)
+        self._keep_proven(number)
         gradient = self._assembly.assemble(self._store.gradients, number, step)
         try:
             decision = self._store.advance(gradient, self.values)
@@ -210,6 +209,18 @@ class Follower:
         if self._pace.due(step):
             self.save()
         return decision
+
+    def _keep_proven(self, number: int) -> None:
+        """The directory has its final name only once all in it is on the disk. Raises OutputError."""
+        directory = iteration_directory(self._store.gradients, number, complete=False)
+        try:
+            self._write_proof(number)
+            sync_tree(directory)
+            directory.rename(iteration_directory(self._store.gradients, number, complete=True))
+            settle(self._store.gradients)
+        except OSError as error:
+            reason = f"{directory} cannot be written: {error.strerror or error}"
+            raise OutputError(reason, hint="make room, or choose another --state") from error
 
     def _remember(self, number: int) -> None:
         """What tells, should the receiver be started again, by how much its new numbers are behind."""

@@ -29,6 +29,8 @@ from flowcheck_net.receive.gradient import iteration_directory
 
 STORE_VERSION = 1
 GRADIENTS = "gradients"
+WITHDRAWN = "withdrawn.json"
+"""Is there while steps are being taken back."""
 _KEPT = 2
 """Full states: one more than needed, should the newest prove unreadable."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - memory that is a file, which is what is wanted
@@ -141,6 +143,7 @@ class Store:
             StepRefused: The state's optimizer is not the one described.
         """
         torn = self._torn()
+        self._end_withdrawal()
         shutil.rmtree(self._work, ignore_errors=True)
         step, begun = self._newest(anchor)
         places = [self._work / f"shard{n}" for n in range(min(shards, len(self.training.layout.parameters)))]
@@ -231,12 +234,27 @@ class Store:
     def withdraw(self, step: int, first_step: int) -> None:
         """Nothing from this step on may be gone on with. The next opening begins at what is left, or the anchor."""
         self._withdrawn = True
+        told = {"step": step, "first_step": first_step}
+        durable(self.directory / WITHDRAWN, json.dumps(told).encode())
+        self._take_back(step, first_step)
+
+    def _take_back(self, step: int, first_step: int) -> None:
+        """As often as it takes: a process that is killed in it leaves the word to the next."""
         for found, path in fulls(self.directory):
             if found >= step:
                 path.unlink()
         for path in self.gradients.glob("iteration-*"):
             if _number(path) + first_step >= step:
                 shutil.rmtree(path)
+        settle(self.gradients)
+        settle(self.directory)
+        (self.directory / WITHDRAWN).unlink()
+        settle(self.directory)
+
+    def _end_withdrawal(self) -> None:
+        step = withdrawal(self.directory)
+        if step is not None:
+            self._take_back(*step)
 
     def prune(self, first_step: int) -> None:
         """Drop gradients that no full state needs."""
@@ -252,9 +270,22 @@ def fulls(directory: Path) -> list[tuple[int, Path]]:
     return sorted(((int(path.stem.removeprefix("step-")), path) for path in paths), reverse=True)
 
 
+def withdrawal(directory: Path) -> tuple[int, int] | None:
+    """Step from which on all is being taken back, and that of iteration 0; None: nothing is. Raises RecordsCorrupt."""
+    path = directory / WITHDRAWN
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return int(told["step"]), int(told["first_step"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordsCorrupt(f"{path} is not of `checkpoint follow`: {error}") from error
+
+
 def newest_full(directory: Path) -> anchors.Anchor | None:
     """The newest full state that can be read; None: there is none. Raises RecordsCorrupt where none can."""
-    found = fulls(directory)
+    taken_back = withdrawal(directory)
+    found = [(step, path) for step, path in fulls(directory) if taken_back is None or step < taken_back[0]]
     for number, (_, path) in enumerate(found, 1):
         try:
             return anchors.read_anchor(path)

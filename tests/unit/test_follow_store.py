@@ -1,5 +1,7 @@
 """A replica on the disk: whatever ends its process, it goes on from the last good state, bit by bit."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -9,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (make torc
 
 from flowcheck_net.checkpoint import anchor, arithmetic  # noqa: E402
 from flowcheck_net.checkpoint.assemble import Assembly  # noqa: E402
-from flowcheck_net.checkpoint.follow_store import Identity, Opened, Store  # noqa: E402
+from flowcheck_net.checkpoint.follow_store import Identity, Opened, Store, newest_full  # noqa: E402
 from flowcheck_net.checkpoint.gradient import Average, StepGradient  # noqa: E402
 from flowcheck_net.checkpoint.guarded import Guards  # noqa: E402
 from flowcheck_net.checkpoint.optimizer import Replay  # noqa: E402
@@ -139,6 +141,41 @@ def test_what_is_taken_back_is_not_gone_on_with(first: Path, tmp_path: Path) -> 
     with Store(tmp_path / "state", TRAINING) as again:
         assert opened(again, first) == Opened(full=4, redone=1, torn=None)
         check(again, tmp_path, 5)
+
+
+@pytest.mark.parametrize("calls", range(4))
+def test_a_kill_while_steps_are_taken_back_leaves_none_of_them(
+    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """Full states of steps 8 and 4, gradients of 5 to 9: killed at each removal but the last of all."""
+    with Store(tmp_path / "state", TRAINING) as store:
+        opened(store, first)
+        advance(store, 8)
+        store.save()
+        advance(store, 9)
+        left = [calls]
+
+        def killed(remove: Callable[[Path], None]) -> Callable[[Path], None]:
+            def call(path: Path) -> None:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise KeyboardInterrupt
+                remove(path)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", killed(Path.unlink))
+            patch.setattr(shutil, "rmtree", killed(shutil.rmtree))
+            with pytest.raises(KeyboardInterrupt):
+                store.withdraw(6, FIRST)
+    found = newest_full(tmp_path / "state")
+    assert found is not None
+    assert found["step"] == 4
+    with Store(tmp_path / "state", TRAINING) as again:
+        assert opened(again, first) == Opened(full=4, redone=1, torn=None)
+        check(again, tmp_path, 5)
+    assert not (tmp_path / "state" / "withdrawn.json").exists()
 
 
 def test_one_process_at_a_time_and_only_for_the_same_job(first: Path, tmp_path: Path) -> None:
