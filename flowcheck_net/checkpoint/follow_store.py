@@ -267,7 +267,8 @@ class Store:
 def fulls(directory: Path) -> list[tuple[int, Path]]:
     """Step and file of all full states of a ``--state`` directory, the newest first."""
     paths = directory.glob("step-*.pt")
-    return sorted(((int(path.stem.removeprefix("step-")), path) for path in paths), reverse=True)
+    steps = ((path.stem.removeprefix("step-"), path) for path in paths)
+    return sorted(((int(step), path) for step, path in steps if step.isdecimal()), reverse=True)
 
 
 def withdrawal(directory: Path) -> tuple[int, int] | None:

@@ -336,11 +336,18 @@ class SideTail:
         return self._values
 
 
+def _are_values(told: Mapping[str, Any]) -> bool:
+    """Of the kinds that they must be: any text would be as good as true, and skip a step."""
+    rates, scale, skipped = (told.get(name) for name in ("learning_rates", "loss_scale", "skipped"))
+    numbers = [*([] if rates is None else rates), 0.0 if scale is None else scale]
+    return all(type(each) in (int, float) for each in numbers) and (skipped is None or isinstance(skipped, bool))
+
+
 def read_message(body: bytes) -> Message | None:
     """The message of a frame; None: it is none. Its signature is not looked at."""
     try:
         told = json.loads(signed_parts(body)[1])
-        if told["v"] != VERSION or not 0 <= int(told["seq"]) < 1 << 64:
+        if told["v"] != VERSION or not 0 <= int(told["seq"]) < 1 << 64 or not _are_values(told["values"]):
             return None
         for name in ("run", "job", "life"):
             str(told.get(name, "")).encode()  # half a surrogate pair can be neither signed nor written

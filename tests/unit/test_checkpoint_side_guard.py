@@ -432,6 +432,22 @@ def test_odd_numbers_and_names_are_no_message(odd: dict[str, Any]) -> None:
     assert read_message(json.dumps(told(1, 1) | odd).encode()) is None
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"learning_rates": 5},
+        {"learning_rates": ["x"]},
+        {"learning_rates": [None]},
+        {"loss_scale": [1]},
+        {"skipped": "no"},
+    ],
+)
+def test_values_of_another_kind_are_no_message(values: dict[str, Any]) -> None:
+    assert read_message(json.dumps(told(1, 1) | {"values": values}).encode()) is None
+    good = {"learning_rates": [0.5, 1], "loss_scale": 2, "skipped": True, "optimizer": "digest"}
+    assert read_message(json.dumps(told(1, 1) | {"values": good}).encode()) is not None
+
+
 def test_who_may_not_be_there_is_not_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_server, "_STRANGERS", 2)
     with listening(tmp_path) as (address, report):

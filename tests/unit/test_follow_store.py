@@ -138,6 +138,7 @@ def test_what_is_taken_back_is_not_gone_on_with(first: Path, tmp_path: Path) -> 
         advance(store, 9)
         store.withdraw(6, FIRST)
         store.save()
+        (tmp_path / "state" / "step-old.pt").touch()  # somebody else's
     with Store(tmp_path / "state", TRAINING) as again:
         assert opened(again, first) == Opened(full=4, redone=1, torn=None)
         check(again, tmp_path, 5)
