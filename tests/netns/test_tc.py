@@ -38,12 +38,18 @@ def lab() -> Iterator[TcLab]:
 
 
 @pytest.fixture
-def driver(lab: TcLab) -> Iterator[TcDriver]:
-    where = SwitchAddress(SwitchName("leaf1"), "linux", f"tc:netns:{lab.namespace}")
+def bare(lab: TcLab) -> TcLab:
+    """Without a classifier at any port: the driver leaves its own one there."""
+    for port in PORTS:
+        lab.run("sh", "-c", f"tc qdisc del dev {port} clsact 2>/dev/null || true")
+    return lab
+
+
+@pytest.fixture
+def driver(bare: TcLab) -> Iterator[TcDriver]:
+    where = SwitchAddress(SwitchName("leaf1"), "linux", f"tc:netns:{bare.namespace}")
     with TcDriver(where, "gpt", limits_of(where), shell_of(where.management)) as made:
         yield made
-        for port in PORTS:
-            lab.run("sh", "-c", f"tc qdisc del dev {port} clsact 2>/dev/null || true")
 
 
 def pair(ends: tuple[str, str]) -> FlowFilter:
@@ -312,6 +318,7 @@ class Remote(SshBox):
         process.exit(done.returncode)
 
 
+@pytest.mark.usefixtures("bare")
 def test_the_same_over_ssh(lab: TcLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for key, value in (("USER", USER), ("PASSWORD", PASSWORD)):
         monkeypatch.setenv(f"FLOWCHECK_SWITCH_{key}", value)
