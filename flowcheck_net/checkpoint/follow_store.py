@@ -206,14 +206,14 @@ class Store:
         return int(found["step"]), found
 
     def save(self) -> int:
-        """Write the full state, drop what is older than the one before; its step.
+        """Write the full state, drop what is older than the one before; step of the newest that is there.
 
         Nothing is written where a fault ended a step half way, or steps were taken back.
         """
         step = self.replay.step
         states = [shard.state for shard in self.replay.shards]
         if self._withdrawn or any(state.standing.applying is not None for state in states):
-            return step
+            return self.full_step
         path = self.directory / f"step-{step:09d}.pt"
         if not path.exists():
             new = path.with_suffix(".writing")
