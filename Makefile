@@ -79,7 +79,7 @@ build/asan/build.ninja: meson.build $(READY)
 crash: native torch ## SIGKILL around every CRASH_EVERY=8th message to a switch, RECEIVER_KILLS=50 times to the receiver, all over publishing
 	FLOWCHECK_RECEIVER_KILLS=$(RECEIVER_KILLS) $(BIN)/python -m pytest -q -rP tests/dpdk/test_receiver_crash.py
 	FLOWCHECK_CRASH=$(CRASH_EVERY) $(BIN)/python -m pytest -n 2 -q -rP --timeout=0 tests/conformance/test_moments.py tests/conformance/test_crash.py
-	FLOWCHECK_CRASH=1 $(BIN)/python -m pytest -q -rP --show-capture=stdout tests/unit/test_checkpoint_publish.py -k killed
+	FLOWCHECK_CRASH=1 $(BIN)/python -m pytest -q -rP --show-capture=stdout tests/unit/test_checkpoint_publish_kills.py -k killed
 
 test-c: setup build/asan/build.ninja ## cmocka tests of the C core under ASan and UBSan
 	$(BIN)/meson test -C build/asan --suite core --print-errorlogs
