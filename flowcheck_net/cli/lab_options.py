@@ -62,3 +62,19 @@ def make_folder(output: Path) -> None:
         raise OutputError(
             f"{output} cannot be written: {fault.strerror}", hint="choose another place with -o"
         ) from fault
+
+
+@contextmanager
+def alone_in(output: Path) -> "Iterator[None]":
+    """Nobody else works in this folder; raises OutputError where somebody does."""
+    import fcntl
+
+    make_folder(output)
+    with (output / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it whenever this process ends
+        except BlockingIOError as held:
+            raise OutputError(
+                f"another run works in {output}", hint="wait until it has ended, or choose another place with -o"
+            ) from held
+        yield

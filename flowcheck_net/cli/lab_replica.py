@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flowcheck_net.cli.lab_options import interruptible, make_folder
+from flowcheck_net.cli.lab_options import alone_in, interruptible
 from flowcheck_net.errors import CoverageGap, CoverageUnknown, Drift
 from flowcheck_net.lab.faults import FORMS
 
@@ -105,15 +105,30 @@ def command(
 
     require_torch()
     program()
-    make_folder(output)
+    _check(directory, faults)
     tell: Callable[[str], None] = (lambda _: None) if as_json else click.echo
-    rows = [_one(directory, output.absolute(), name, (steps, more), faults, slower, tell) for name in names]
+    with alone_in(output):
+        rows = [_one(directory, output.absolute(), name, (steps, more), faults, slower, tell) for name in names]
     if as_json:
         emit_json({row.name: _to_json(row, steps) for row in rows})
     else:
         _show(rows, steps)
     if wrong := [row.name for row in rows if not row.identical]:
         raise Drift(f"the replica is not the trainer's state: {', '.join(wrong)}", hint="the files are in -o")
+
+
+def _check(directory: Path, faults: tuple[str, ...]) -> None:
+    """What would end the run after minutes of training; raises LabError, SpecError."""
+    from flowcheck_net.errors import LabError
+    from flowcheck_net.lab.blueprint import blueprint
+    from flowcheck_net.lab.build import missing
+    from flowcheck_net.lab.faults import parse_faults
+    from flowcheck_net.spec.load import load_specs
+
+    specs = load_specs(directory / "topology.yaml", directory / "job.yaml", directory / "policy.yaml")
+    parse_faults(faults, blueprint(specs.topology))
+    if why := missing({each.platform for each in specs.topology.switches}):
+        raise LabError(f"no lab can be made: {why}", hint="see docs/lab.md for what a lab needs")
 
 
 def _one(

@@ -10,7 +10,9 @@ with nothing but PyTorch.
 
 import json
 import os
+import signal
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -277,7 +279,21 @@ def main() -> None:
     world, place = int(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)
     ranks = [run_rank(rank, world, place) for rank in range(world)]
-    sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in ranks))
+    sys.exit(0 if all_well(ranks) else 1)
+
+
+def all_well(children: Collection[int]) -> bool:
+    """Wait until they have ended. Once one fails the others are killed: they would wait for it for ever."""
+    left = set(children)
+    well = True
+    while left:
+        child, status = os.wait()
+        left.discard(child)
+        if status and well:
+            well = False
+            for other in left:
+                os.kill(other, signal.SIGKILL)
+    return well
 
 
 def run_rank(rank: int, world: int, place: Path) -> int:
