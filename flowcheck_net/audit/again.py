@@ -33,7 +33,7 @@ def came_again(track: Track, pattern: Pattern, bases: Sequence[int]) -> str:
     for base in bases:
         end = base + pattern.span
         seen = sum(last - first + 1 for first, last in clip(flow.seen, base, end - 1))
-        again = sum(base <= position < end for position, _ in flow.repeats)
+        again = len(track.repeats(base, end))
         if not seen or again < _PART * seen or again > flow.retransmitted:
             continue
         whole += 1

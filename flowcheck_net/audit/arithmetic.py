@@ -136,7 +136,7 @@ class _Repeats:
 
 def _repeats(sighting: Sighting, window: Window, pattern: Pattern, wanted: Ranges) -> _Repeats:
     flow, base = sighting.track.flow, _base(window)
-    own = [(p - base, copies) for p, copies in flow.repeats if base <= p < base + pattern.span]
+    own = [(p - base, copies) for p, copies in sighting.track.repeats(base, base + pattern.span)]
     extra = sum(copies for _, copies in own)
     inside = sum(copies for offset, copies in own if clip(wanted, offset, offset))
     doubled = min(extra, flow.duplicated)

@@ -139,6 +139,11 @@ class Track:
         """Messages of which the packet with the length was not seen."""
         self.first = flow.seen[0][0] if flow.seen else 0
         self.last = flow.seen[-1][1] if flow.seen else -1
+        self._repeats = sorted(flow.repeats)
+
+    def repeats(self, first: int, end: int) -> Sequence[tuple[int, int]]:
+        """Position and extra copies of the packets in [first, end) that were seen more than once, in order."""
+        return self._repeats[bisect_left(self._repeats, (first, 0)) : bisect_left(self._repeats, (end, 0))]
 
     def between(self, first: int, end: int) -> Sequence[Message]:
         """Messages that start in [first, end)."""

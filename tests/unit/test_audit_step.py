@@ -56,3 +56,20 @@ def test_a_number_lost_on_one_hop_and_later_on_the_other_is_not_lateness() -> No
 def test_a_late_one_does_not_hide_a_lost_number() -> None:
     report = audited(10, late={2}, strange={(5, 0), (7, 1)})
     assert not any(each.publishable for each in report.iterations)
+
+
+def test_packets_lost_where_no_iteration_was_are_not_lateness() -> None:
+    """Forty foreign packets are lost on each hop, as many as an iteration has, on the other hop two iterations later.
+
+    An iteration is inferred there, so that positions follow without a gap, and the times come back: but in between
+    iterations of two numbers stand side by side.
+    """
+    expectation = world.planned(world.job(), [0, 1])
+    wires = world.lines(expectation)
+    for number in range(8):
+        for hop in (0, 1):
+            if number == 3 + 2 * hop:
+                wires[0, hop].lost.update(wires[0, hop].send(40 * 1024, number * SECOND - SECOND // 2))
+        world.iterate(expectation, wires, number * SECOND)
+    report = audit(expectation, world.records(wires.values()))
+    assert not any(each.publishable for each in report.iterations)

@@ -87,6 +87,19 @@ def test_between_easy_and_full_it_stays_where_it_is() -> None:
         assert pace.saved(step, 7.0, 0).interval == 40
 
 
+def test_it_goes_back_at_the_third_state_that_was_easy() -> None:
+    """States that take no time halve the mean by and by: 15, 10.5, 7.35, 5.1, 3.6, 2.5, 1.8 seconds.
+
+    Half of 40 steps is easy from 20 (0.7 - 0.5) = 4 seconds on: the fourth to the sixth of them.
+    """
+    pace = Pace(10, 64)
+    pace.seen(1, 1.0)
+    pace.seen(2, 2.0)
+    pace.applied(0.5)
+    assert pace.saved(10, 15.0, 0).interval == 40
+    assert [pace.saved(step, 0.0, 0).interval for step in range(50, 290, 40)] == [40, 40, 40, 40, 40, 20]
+
+
 def test_where_no_interval_helps_more_nodes_are_asked_for() -> None:
     """1.2 seconds a step for each second: two nodes have 0.6 + 1/10/2 = 0.65."""
     pace = Pace(10, 64)

@@ -78,6 +78,15 @@ def test_the_number_of_threads_changes_nothing(tmp_path: Path, jobs: int) -> Non
     assert output.read_bytes() == (tmp_path / "again.fcr").read_bytes()
 
 
+def test_messages_outlive_the_name_of_their_file(tmp_path: Path) -> None:
+    capture, output = tmp_path / "x.pcap", tmp_path / "x.fcr"
+    capture.write_bytes(CAPTURE)
+    records = replay_to_file([capture], output)
+    output.unlink()
+    assert records == replay([capture])
+    assert sum(len(list(flow.messages)) for flow in records.flows) == 50
+
+
 def test_a_port_that_turns_up_late_is_still_one(tmp_path: Path) -> None:
     """The second file names port a only behind its first packet: nobody can know that before it is read."""
     one, two = tmp_path / "1.pcapng", tmp_path / "2.pcapng"
