@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowcheck_net.cli.checkpoint_listen import shared_key, side_key_option
+from flowcheck_net.cli.checkpoint_publish import trial_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,14 +51,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--until", type=click.IntRange(1), help="End once the replica is at this step.")
 @click.option("--save-every", default=10, show_default=True, type=click.IntRange(1), help="Steps between full states.")
 @click.option("--trust-order", is_flag=True, help="As given to `receive`.")
-@click.option("--trial", type=_FILE, help="A regular checkpoint of a later step, to try the description with.")
-@click.option(
-    "--within",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Largest relative difference of a tensor in the trial; 0: bit by bit.",
-)
+@trial_options
 @click.option(
     "--side",
     type=click.Path(path_type=Path, dir_okay=False),

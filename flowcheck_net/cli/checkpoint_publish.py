@@ -29,6 +29,14 @@ def key_option(function: Any) -> Any:  # noqa: ANN401 - click's decorators
     )
 
 
+def trial_options(function: Any) -> Any:  # noqa: ANN401 - click's decorators
+    """``--trial FILE`` and ``--within DIFFERENCE``."""
+    trial = "A regular checkpoint of a later step, to try the description with."
+    within = "Largest relative difference of a tensor in the trial; 0: bit by bit."
+    function = click.option("--within", default=0.0, show_default=True, type=click.FloatRange(0), help=within)(function)
+    return click.option("--trial", type=_FILE, help=trial)(function)
+
+
 def key_of(path: Path | None) -> "Key | None":
     """The key of ``--key-file``. Raises OutputError."""
     from flowcheck_net.checkpoint.sealing import read_key
@@ -41,14 +49,7 @@ def key_of(path: Path | None) -> "Key | None":
 @click.option("--store", required=True, type=_FOLDER, help="Where published checkpoints are kept; made if missing.")
 @click.option("--training", required=True, type=_FILE, help="Parameters, buckets and optimizer (training.yaml).")
 @click.option("--anchor", required=True, type=_FILE, help="The regular checkpoint to begin from.")
-@click.option("--trial", type=_FILE, help="A regular checkpoint of a later step, to try the description with.")
-@click.option(
-    "--within",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Largest relative difference of a tensor in the trial; 0: bit by bit.",
-)
+@trial_options
 @click.option("--side", type=_FILE, help="Log of the side channel.")
 @side_key_option
 @source_option

@@ -24,46 +24,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from flowcheck_net.checkpoint.describe import describe, watch
 from flowcheck_net.checkpoint.side_client import SideChannel
+from flowcheck_net.checkpoint.small_gpt import Gpt
 
 VOCABULARY, CONTEXT, BATCH = 61, 16, 4
-
-
-class Block(nn.Module):  # type: ignore[misc]
-    """Attention and a perceptron, each behind a norm and beside a residual."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Any) -> Any:  # noqa: ANN401 - tensors
-        """(batch, length, width) to the same."""
-        batch, length, width = x.shape
-        q, k, v = self.attend(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.project(seen.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
-
-
-class Gpt(nn.Module):  # type: ignore[misc]
-    """A decoder with tied embeddings, small enough for switches in software."""
-
-    def __init__(self, width: int = 16, blocks: int = 1) -> None:
-        super().__init__()
-        self.words, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(CONTEXT, width)
-        self.blocks = nn.ModuleList(Block(width, 2) for _ in range(blocks))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
-        self.head.weight = self.words.weight  # tied
-
-    def forward(self, tokens: Any) -> Any:  # noqa: ANN401 - tensors
-        """Tokens (batch, length) to logits (batch, length, vocabulary)."""
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
 
 
 @dataclass
@@ -96,7 +59,7 @@ class Trainer:
         self.setting, self.rank = setting, rank
         self.place = place / setting.name
         torch.manual_seed(7)
-        self.model = Gpt()
+        self.model = Gpt(width=16, blocks=1, heads=2, words=VOCABULARY, places=CONTEXT)
         if setting.master:
             self.model = self.model.to(torch.bfloat16)
         self.named = dict(self.model.named_parameters())

@@ -10,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from flowcheck_net.checkpoint.baselines.words import Setup
 from flowcheck_net.checkpoint.describe import describe, watch
+from flowcheck_net.checkpoint.small_gpt import Gpt
 
 VOCABULARY, CONTEXT, BATCH, HEADS = 256, 32, 4, 4
 CAP_BYTES = 1 << 20
@@ -19,43 +20,6 @@ Flat = Mapping[str, Any]
 """``param/NAME``, ``exp_avg/NAME``, ``exp_avg_sq/NAME``, ``step/NAME`` -> tensor: all that AdamW's next step needs."""
 
 
-class Block(nn.Module):  # type: ignore[misc]
-    """Attention and a two-layer network, each behind a norm."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Any) -> Any:  # noqa: ANN401 - tensors
-        """Shape (batch, length, width), as is the result."""
-        batch, length, width = x.shape
-        q, k, v = self.attend(self.norm1(x)).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.project(seen.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
-
-
-class Gpt(nn.Module):  # type: ignore[misc]
-    """A language model with a tied embedding."""
-
-    def __init__(self, width: int, blocks: int) -> None:
-        super().__init__()
-        self.words, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(CONTEXT, width)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
-        self.head.weight = self.words.weight
-
-    def forward(self, tokens: Any) -> Any:  # noqa: ANN401 - tensors
-        """Tokens (batch, length) -> logits (batch, length, vocabulary)."""
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
 class Trainer:
     """One rank. The process group is there already."""
 
@@ -63,7 +27,7 @@ class Trainer:
         """Begin at step 0, from the seed."""
         torch.manual_seed(setup.seed)
         self.rank, self.done, self._seed = rank, 0, setup.seed
-        self.model = Gpt(setup.width, setup.blocks)
+        self.model = Gpt(setup.width, setup.blocks, HEADS, words=VOCABULARY, places=CONTEXT)
         self.named: dict[str, Any] = dict(self.model.named_parameters())
         self.optimizer = torch.optim.AdamW(self.named.values(), lr=1e-3, betas=(0.9, 0.95), fused=True)
         self._ready = watch(self.model)
