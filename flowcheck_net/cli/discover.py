@@ -38,9 +38,10 @@ def command(
     Nothing is changed on any device. A cable counts when both of its ends tell it; everything else is listed, and keeps
     the file from being written unless --partial is given.
 
-    Example: flowcheck-net discover inventory.yaml --to topology.yaml --keep answers/
-
-    Example: flowcheck-net discover inventory.yaml --at-once 64 --json
+    \b
+    Examples:
+      flowcheck-net discover inventory.yaml --to topology.yaml --keep answers/
+      flowcheck-net discover inventory.yaml --at-once 64 --json
 
     \b
     inventory.yaml:

@@ -17,7 +17,12 @@ def command(before: Path, after: Path, *, as_json: bool) -> None:
     """Show what differs between two plans: inputs, points, steps on each switch, coverage and cost.
 
     Exit code 0 whether they differ or not; the steps are those that `apply` would take to go from BEFORE to AFTER.
-    """
+
+    \b
+    Examples:
+      flowcheck-net plan-diff plan.json plan.next.json
+      flowcheck-net plan-diff plan.json plan.next.json --json
+    """  # noqa: D301 - click wants the real backspace character
     from flowcheck_net.cli.inputs import read_plan
     from flowcheck_net.cli.plan_show import comparison_lines
     from flowcheck_net.plan.compare import compare
