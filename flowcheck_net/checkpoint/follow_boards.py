@@ -7,6 +7,7 @@ they are proven is for ``follow_proof`` to say.
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -94,28 +95,21 @@ class Boards:
     def collecting(self, stop: int) -> Iterator[None]:
         """Go on with ``collect`` for as long as the block lasts: receivers keep a few iterations only.
 
-        Raises:
-            OutputError: As ``collect``, when the block ends.
+        Raises what ``collect`` raises, when the block ends.
         """
         over = threading.Event()
-        faults: list[OutputError] = []
 
         def collect() -> None:
-            try:
-                while not over.wait(_LOOK):
-                    self.collect(stop)
-            except OutputError as error:
-                faults.append(error)
+            while not over.wait(_LOOK):
+                self.collect(stop)
 
-        thread = threading.Thread(target=collect, name="follow-boards", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-        if faults:
-            raise faults[0]
+        with ThreadPoolExecutor(1, "follow-boards") as pool:
+            collected = pool.submit(collect)
+            try:
+                yield
+            finally:
+                over.set()
+            collected.result()
 
     def _take(self, group: GroupName, board: Board) -> int:
         """Take the lowest closed slot; what is before the wanted iterations only gives its memory back."""

@@ -11,7 +11,7 @@ from flowcheck_net.checkpoint.follow_again import Begin, first_from, latest
 from flowcheck_net.checkpoint.follow_boards import Boards
 from flowcheck_net.checkpoint.follow_lives import PSNS, Line, TrackKey, cycles_of, furthest, lines_of, shift_between
 from flowcheck_net.checkpoint.follow_proof import Judged
-from flowcheck_net.errors import OutputError
+from flowcheck_net.errors import FlowcheckError, OutputError, ReceiveError
 from tests.unit.test_follow_proof import judged
 
 ONE: TrackKey = (0, 0x11, "10.0.0.1", "10.0.0.2", "ckpt0:cap0")
@@ -94,20 +94,21 @@ def test_the_last_life_that_was_taken_up_and_the_checkpoint_for_it(tmp_path: Pat
     assert first_from(tmp_path, 12) is None
 
 
-def test_boards_are_emptied_while_the_proof_is_worked_on(tmp_path: Path) -> None:
-    """An audit of many iterations takes longer than the receiver has room for."""
+@pytest.mark.parametrize("fault", [OutputError("the disk is full"), ReceiveError("the board is another's")])
+def test_boards_are_emptied_while_the_proof_is_worked_on(tmp_path: Path, fault: FlowcheckError) -> None:
+    """An audit of many iterations takes longer than the receiver has room for; no fault meanwhile stays unheard."""
     looked = Event()
 
     class Counting(Boards):
         def collect(self, stop: int) -> int:
             looked.set()
             if stop == 7:
-                raise OutputError("the disk is full")
+                raise fault
             return super().collect(stop)
 
     boards = Counting([], {}, tmp_path)
     with boards.collecting(5):
         assert looked.wait(60)
     looked.clear()
-    with pytest.raises(OutputError, match="the disk is full"), boards.collecting(7):
+    with pytest.raises(type(fault), match=fault.message), boards.collecting(7):
         assert looked.wait(60)
